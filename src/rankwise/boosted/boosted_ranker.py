@@ -125,35 +125,17 @@ class Grower:
     def held_out_scores(self, metric: str, n_folds: int, most: int) -> tuple[Array, int] | None:
         """The metric on held-out rows with 1, 2, ... trees, over all folds, and the best number.
 
-        Folds of whole queries; of rows, if fewer than two queries have different labels. Stops at
-        `most` trees, or if `PATIENCE` trees do not help. None if there are too few rows.
+        Folds of whole queries; of rows, if fewer than two queries have different labels. None if
+        there are too few rows.
         """
         fold, queries = deal_into_folds(self._y, self._groups, n_folds)
         if fold is None:
             return None
-        values = [value for value, _ in self._hold_out(fold, queries, metric, most)]
+        values = [value for value, _ in self.hold_out(fold, queries, metric, most)]
         gains = values if get_metric(metric).greater_is_better else np.negative(values)
         return np.array(values), int(np.argmax(gains)) + 1
 
-    def held_out_stages(
-        self, fold: Index, metric: str, most: int, growers: Sequence[Grower] | None = None
-    ) -> tuple[Index, Array]:
-        """Some numbers of trees, and the held-out predictions of all rows for each.
-
-        Stops as `held_out_scores` does. Rows of one global ranking are compared within their fold.
-        `growers` have the same rows with other features for each fold.
-        """
-        queries = self._groups.codes if self._groups.n_groups > 1 else fold
-        numbers: list[int] = []
-        kept: list[Array] = []
-        stages = self._hold_out(fold, queries, metric, most, growers)
-        for n, (_, scores) in enumerate(stages, 1):
-            if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
-                numbers.append(n)
-                kept.append(scores.copy())
-        return np.array(numbers), np.array(kept)
-
-    def _hold_out(
+    def hold_out(
         self,
         fold: Index,
         queries: Index,
@@ -163,7 +145,8 @@ class Grower:
     ) -> Iterator[tuple[float, Array]]:
         """The metric of held-out rows, and their scores, with 1, 2, ... trees; fold -1: no test.
 
-        The array of scores is the same each time.
+        Stops at `most` trees, or if `PATIENCE` trees do not help. `growers` have the same rows with
+        other features for each fold. The array of scores is the same each time.
         """
         function, greater_is_better = get_metric(metric)
         sign = 1.0 if greater_is_better else -1.0
@@ -550,11 +533,19 @@ class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
             growers = [self._prepare(rows, y, qid)[0] for rows in X_of_folds]
         grower, metric, X, groups = self._prepare(X, y, qid)
         fold = np.asarray(fold, dtype=np.intp)[groups.order]
+        # Rows of one global ranking are compared within their fold.
+        queries = groups.codes[groups.order] if groups.n_groups > 1 else fold
         most = self.options_in("options").max_estimators
-        numbers, found = grower.held_out_stages(fold, metric, most, growers)
-        predictions = np.empty_like(found)
-        predictions[:, groups.order] = found
-        return numbers, predictions
+        numbers: list[int] = []
+        kept: list[Array] = []
+        stages = grower.hold_out(fold, queries, metric, most, growers)
+        for n, (_, scores) in enumerate(stages, 1):
+            if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
+                numbers.append(n)
+                kept.append(scores.copy())
+        predictions = np.empty((len(kept), len(fold)))
+        predictions[:, groups.order] = kept
+        return np.array(numbers), predictions
 
     def _prepare(self, X: Any, y: Any, qid: Any) -> tuple[Grower, str, Any, QueryGroups]:
         """Checked rows in LightGBM's bins, the metric, the rows, and their queries as given."""

@@ -617,25 +617,25 @@ def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroup
     """The rows of a query, an id for each, their numbers, and the queries of all rows."""
     cells = as_cells(X)
     groups = QueryGroups.of(None if qid is None else to_host(qid), cells.shape[0])
-    if query is None:
-        if groups.n_groups > 1:
-            raise ParameterError(
-                f"There are {groups.n_groups} queries: name one of them, as in "
-                f"query={groups.names.tolist()[0]!r}."
-            )
-        return cells, np.zeros(cells.shape[0], dtype=np.intp), np.arange(cells.shape[0]), groups
-    if qid is None:
-        raise ParameterError("query= needs the query of every row, qid=.")
-    names = groups.names.tolist()
-    wanted = query.item() if hasattr(query, "item") else query
-    place = next((k for k, name in enumerate(names) if name == wanted), None)
-    if place is None:
-        place = next((k for k, name in enumerate(names) if str(name) == str(wanted)), None)
-    if place is None:
-        some = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else ".")
-        raise DataError(f"There is no query {query!r}: there are {some}")
-    rows = np.flatnonzero(groups.codes == place)
-    return as_cells(take(cells, rows)), np.zeros(len(rows), dtype=np.intp), rows, groups
+    rows = np.arange(cells.shape[0])
+    if query is None and groups.n_groups > 1:
+        raise ParameterError(
+            f"There are {groups.n_groups} queries: name one of them, as in "
+            f"query={groups.names.tolist()[0]!r}."
+        )
+    if query is not None:
+        if qid is None:
+            raise ParameterError("query= needs the query of every row, qid=.")
+        names = groups.names.tolist()
+        wanted = query.item() if hasattr(query, "item") else query
+        found = [k for k, name in enumerate(names) if name == wanted]
+        found += [k for k, name in enumerate(names) if str(name) == str(wanted)]
+        if not found:
+            some = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else ".")
+            raise DataError(f"There is no query {query!r}: there are {some}")
+        rows = np.flatnonzero(groups.codes == found[0])
+        cells = as_cells(take(cells, rows))
+    return cells, np.zeros(len(rows), dtype=np.intp), rows, groups
 
 
 def _checked_positions(better: Any, worse: Any, n: int) -> tuple[int, int]:

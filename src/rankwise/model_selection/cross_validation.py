@@ -313,11 +313,10 @@ def _column_means(
     predicted = _held_out(ranker, trials)
     given = trials.scorer, data, trials.splits, predicted.values
     values = trials.by_query(UnitValues.of(*given, skip_equal_labels=True))[0]
-    known = ~np.isnan(values)
-    if not known.any(axis=0).all():
+    means = joined_outputs(values.T)
+    if np.isnan(means).any():
         raise UndefinedMetricError("No split has two different labels: use fewer splits.")
-    sign = -1.0 if scorer.negated else 1.0
-    return sign * np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0), predicted.shared
+    return (-means if scorer.negated else means), predicted.shared
 
 
 def _scorers(scoring: Any, data: LabelledRows) -> dict[str, RankingScorer]:
@@ -409,8 +408,7 @@ class QueryLearningCurve(TableMixin):
     def to_table(self) -> Table:
         """A row for each number of training queries."""
         columns = (Column("training queries"), Column(metric_label(self.metric)), Column("s.e."))
-        values = (self.n_training_queries, self.score, self.standard_error)
-        return Table(columns, tuple(zip(*(part.tolist() for part in values), strict=True)))
+        return Table(columns, tuple(zip(*self._frame_columns().values(), strict=True)))
 
     def _frame_columns(self) -> dict[str, Any]:
         return {

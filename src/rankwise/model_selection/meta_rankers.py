@@ -35,7 +35,7 @@ from rankwise.model_selection.rows import (
 )
 from rankwise.model_selection.trials import RowTrials, unit_codes
 from rankwise.parameters import Whole, check_alphas, check_value
-from rankwise.routing import predict_with_queries
+from rankwise.routing import last_step, predict_with_queries
 from rankwise.scaling import QueryStandard
 from rankwise.tables import TableMixin
 
@@ -796,8 +796,7 @@ def is_within_queries(model: Any) -> bool:
     model = inner_model(model)
     if scales_within_queries(model):
         return True
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    last = inner_model(last)
+    last = inner_model(last_step(model))
     mean = getattr(last, "mean_ranker_", last)
     if isinstance(mean, MeanRanker):
         return mean.means_ is None or any(is_within_queries(part) for part in mean.rankers_)

@@ -403,14 +403,13 @@ class PermutationImportance(TableMixin):
     def to_table(self) -> Table:
         """A row for each feature, the most important first."""
         order = np.argsort(-self.importance, kind="stable")
-        rows = tuple(
-            (self.names[k], float(self.importance[k]), float(self.standard_error[k])) for k in order
-        )
+        rows = list(zip(*self._frame_columns().values(), strict=True))
         note = (
             f"How much worse {metric_label(self.metric)} is without the feature; it is "
             f"{self.score:.4f} with all."
         )
-        return Table((Column("feature", ""), Column("importance"), Column("s.e.")), rows, note=note)
+        columns = Column("feature", ""), Column("importance"), Column("s.e.")
+        return Table(columns, tuple(rows[k] for k in order), note=note)
 
     def _frame_columns(self) -> dict[str, Any]:
         return {

@@ -23,8 +23,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.engine import hold_out
-from rankwise.holdout.hold_out_problem import ComparisonFolds as OutOfFolds
-from rankwise.holdout.hold_out_problem import Items
+from rankwise.holdout.hold_out_problem import ComparisonFolds, Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
@@ -481,7 +480,7 @@ class ComparisonTrials:
                 values = hold_out(problem, Items()).predictions
             else:
                 fold = self.splits.fold_of_row if len(self.splits) < len(given) else None
-                values = hold_out(problem, OutOfFolds(fold)).predictions[:, self.splits.rows]
+                values = hold_out(problem, ComparisonFolds(fold)).predictions[:, self.splits.rows]
             return Predicted(values[:, :, 0], perf_counter() - start)
         assert self.splits is not None
         train, test = self.splits.train(k, len(given)), self.splits.tests[k]
