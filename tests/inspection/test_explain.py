@@ -308,6 +308,23 @@ def test_processes_have_the_probability(kernel):
     assert f"better is {found.probability:.2f}" in found.sentence
 
 
+def test_probabilities_behind_a_scaling_of_queries_are_of_rows_scaled_in_their_query():
+    scaler = QueryMinMaxScaler().fit(X, qid=QID)
+    Z = scaler.transform(X, qid=QID)
+    gp = PairwiseGP(optimizer=None).fit_pairs(Z[:20], [[k, k + 1] for k in range(19)])
+    rows = np.flatnonzero(QID == 1)
+    first, second = rows[np.argsort(-gp.predict(Z[rows]), kind="stable")[:2]]
+    found = explain(make_pipeline(scaler, gp), 1, 2, X=X, qid=QID, query=1)
+    want = gp.predict_preference(Z[[first]], Z[[second]])[0]
+    assert found.probability == pytest.approx(want)
+
+
+def test_a_pipeline_of_a_process_alone_has_the_probability():
+    gp = PairwiseGP(optimizer=None).fit_pairs(X[:20], [[k, k + 1] for k in range(19)])
+    want = explain(gp, X[3], X[17]).probability
+    assert explain(make_pipeline(gp), X[3], X[17]).probability == want
+
+
 def test_a_context_of_comparisons_plays_no_part():
     context = np.linspace(-1, 1, 19)[:, None]
     pairs = [[k, k + 1] for k in range(19)]

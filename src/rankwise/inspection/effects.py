@@ -258,19 +258,17 @@ def feature_effects(
     n_splits = 0
     if y is not None:
         data = LabelledRows.of(X, y, qid)
-        n_units = data.groups.n_groups if data.groups.n_groups > 1 else len(data)
-        n_splits = min(cv, n_units)
         codes = data.groups.codes if data.groups.n_groups > 1 else np.arange(len(data))
+        n_splits = min(cv, int(codes.max()) + 1)
         splits, refits = Splits.in_turn(codes, n_splits), []
         for k in range(n_splits):
-            train = splits.train(k, len(data))
-            part = data.take(train)
+            part = data.take(splits.train(k, len(data)))
             fitted = as_chosen(ranker)
             fit_with_queries(fitted, part.X, part.y, part.qid)
             refits.append(_curves(read_scorer(fitted, rows, output), plans, chosen, place))
-        for j in range(len(curves)):
-            found = np.stack([curve[j] for curve in refits])
-            errors[j] = np.sqrt((n_splits - 1) * found.var(axis=0))
+        errors = [
+            np.sqrt((n_splits - 1) * np.var(found, axis=0)) for found in zip(*refits, strict=True)
+        ]
     effects = [
         FeatureEffect(labels[c], plan.values, curve, error)
         for c, plan, curve, error in zip(chosen, plans, curves, errors, strict=True)

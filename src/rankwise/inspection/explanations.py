@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -24,7 +25,7 @@ from rankwise.inspection.scorers import (
     read_scorer,
 )
 from rankwise.model_selection.meta_rankers import is_within_queries
-from rankwise.model_selection.rows import take
+from rankwise.model_selection.rows import split_pipeline, take, transform
 from rankwise.parameters import Whole, check_value
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -487,11 +488,12 @@ class _Explainer:
         check_value("random_state", random_state, Whole(0))
         if isinstance(background, str) and background != "query":
             raise ParameterError(f'background must be rows, "query" or None: got {background!r}.')
-        self.ranker, self.cells, self.rows, self.output = ranker, cells, cells, output
+        self.ranker, self.cells, self.codes, self.output = ranker, cells, codes, output
         self.scores = _predicted(ranker, cells, codes, output)
         self.order = np.argsort(-self.scores, kind="stable")
         self.names = feature_names(ranker, cells, names)
-        n, reference, self.against = cells.shape[0], None, "against the other row"
+        self.rows, self.against = cells, "against the other row"
+        n, reference = cells.shape[0], None
         if isinstance(background, str):
             reference, self.against = np.arange(n), "against the rows of the query"
         elif background is not None:
@@ -545,27 +547,27 @@ class _Explainer:
         )
 
     def _method(self, ways: frozenset[str]) -> str:
-        parts, against = [], self.against
-        if ADDITIVE in ways:
-            parts.append("terms of a sum")
-        if EXACT in ways:
-            parts.append(f"exact Shapley values {against}")
-        if TREES in ways:
-            parts.append("LightGBM's contributions of trees, against the training rows")
-        if SAMPLED in ways:
-            orders = plural(self.settings.n_samples, "order")
-            parts.append(f"Shapley values sampled from {orders} of the features, {against}")
-        return f"{'; '.join(parts)}."
+        orders = plural(self.settings.n_samples, "order")
+        texts = {
+            ADDITIVE: "terms of a sum",
+            EXACT: f"exact Shapley values {self.against}",
+            TREES: "LightGBM's contributions of trees, against the training rows",
+            SAMPLED: f"Shapley values sampled from {orders} of the features, {self.against}",
+        }
+        return f"{'; '.join(text for way, text in texts.items() if way in ways)}."
 
     def _probability(self, one: int, other: int) -> float | None:
         last = last_step(self.ranker)
         if not hasattr(last, "posterior_") and getattr(last, "preference_slope_", None) is None:
             return None  # it has not learned probabilities
-        X = take(self.cells, np.array([one, other]))
-        if last is not getattr(self.ranker, "best_estimator_", self.ranker):
-            X = getattr(self.ranker, "best_estimator_", self.ranker)[:-1].transform(X)
-        first, second = (take(X, np.array([k])) for k in (0, 1))
+        first, second = (take(self._reached, np.array([k])) for k in (one, other))
         return float(last.predict_preference(first, second)[0])
+
+    @cached_property
+    def _reached(self) -> Any:
+        """The rows as the last step gets them, all at once, since a step may scale queries."""
+        steps, _ = split_pipeline(getattr(self.ranker, "best_estimator_", self.ranker))
+        return self.cells if steps is None else transform(steps, self.cells, self.codes)
 
 
 def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any) -> None:

@@ -274,7 +274,7 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
     Tools that were written for LightGBM and XGBoost, such as PyTerrier's
     ``pt.ltr.apply_learned_model(GroupedRanker(RankRLS(scale="standard")), form="ltr")``, pass the
     number of rows of each query to `fit`, and rows of many queries without their ids to `predict`.
-    The ranker must therefore not scale features within queries.
+    The ranker must therefore not scale features or scores within queries.
 
     Parameters
     ----------
@@ -340,14 +340,13 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
         ranker = clone(self.ranker)
         self.evals_: Any = None
         if eval_set is None and eval_group is None:
-            ranker.fit(X, y, qid=qid)
+            fit_with_queries(ranker, X, y, qid)
         else:
             ranker = self._chosen(ranker, X, y, qid, eval_set, eval_group)
-        scale = getattr(ranker, "scale_", None)
-        if scale is not None and scale.startswith("query-"):
+        if is_within_queries(ranker):
             raise ParameterError(
-                f"The ranker scales features within queries ({scale}), but predict gets rows "
-                'without queries here: use scale="standard" or scale=None.'
+                "The ranker scales features or scores within queries, but predict gets rows "
+                'without queries here: use a ranker with scale="standard" or scale=None.'
             )
         self.ranker_, self.qid_ = ranker, qid
         return self
