@@ -66,13 +66,7 @@ from rankwise.parameters import (
 from rankwise.preprocessing.query_scalers import WithQueryStandard
 from rankwise.preprocessing.table_encoder import TableEncoder
 from rankwise.progress import progress_bar, unseen
-from rankwise.scaling import (
-    QUERY_SCALINGS,
-    ColumnStandard,
-    ColumnStatistics,
-    QueryMinMax,
-    QueryRank,
-)
+from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.tables import Column, Table, TableMixin, in_bytes
 
 KINDS = ("linear", "additive", "kernel")
@@ -85,7 +79,7 @@ SAMPLE = 5000  # rows for the widths of kernels
 # The width of a kernel: gamma times the sum over features of the variances (rbf), or of the
 # standard deviations (laplacian), of the scaled rows.
 WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
-OVERALL = ColumnStandard.name  # the scaling that does not know of queries
+OVERALL = "standard"  # the scaling that does not know of queries
 KEPT = 2**18  # numbers in the rows up to which the problems of all candidates are kept
 MANY_FEATURES = 1000  # for functions of single features
 FEW_ROWS = 1000  # for trees on twice the features
@@ -141,7 +135,7 @@ def default_candidates(
     sparse, n_features = is_sparse(X), X.shape[1]
     scalings = [*QUERY_SCALINGS, OVERALL] if groups.n_groups > 1 else [OVERALL]
     if sparse:
-        scalings = [scale for scale in scalings if scale in (QueryMinMax.name, OVERALL)]
+        scalings = [scale for scale in scalings if scale in ("query-minmax", OVERALL)]
     if "linear" in kinds:
         for scale in scalings:
             yield Candidate(f"linear, {scale}", RankRLS(scale=scale))
@@ -155,7 +149,7 @@ def default_candidates(
         seed = int(rng.integers(2**31))
         for kernel, width in WIDTHS.items():
             for scale in scalings:
-                if kernel == "laplacian" and scale not in (QueryRank.name, OVERALL):
+                if kernel == "laplacian" and scale not in ("query-ranks", OVERALL):
                     continue
                 deviations = scaled_deviations(X, groups, scale)
                 total = np.square(deviations).sum() if kernel == "rbf" else deviations.sum()

@@ -16,7 +16,7 @@ from rankwise.graph import QueryGroups
 from rankwise.inspection.composed_rows import UserRows, as_cells
 from rankwise.inspection.explanations import MISSING, both_shown, feature_names
 from rankwise.inspection.scorers import Scorer, check_ranker, read_scorer
-from rankwise.model_selection.meta_rankers import is_within_queries
+from rankwise.model_selection.meta_rankers import MeanRanker, inner_model, is_within_queries
 from rankwise.model_selection.rows import LabelledRows, Splits, fit_with_queries, take
 from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -398,10 +398,12 @@ def _plan(
 
 def as_chosen(ranker: Any) -> Any:
     """A clone that is fitted with what a fitted ranker has chosen, such as its alpha."""
-    ranker = getattr(ranker, "best_estimator_", ranker)
+    ranker = inner_model(ranker)
     if hasattr(ranker, "mean_ranker_"):
-        encoder, mean = getattr(ranker, "encoder_", None), clone(ranker.mean_ranker_)
+        encoder, mean = getattr(ranker, "encoder_", None), as_chosen(ranker.mean_ranker_)
         return mean if encoder is None else make_pipeline(clone(encoder), mean)
+    if isinstance(ranker, MeanRanker):
+        return clone(ranker).set_params(rankers=[as_chosen(part) for part in ranker.rankers_])
     copy = clone(ranker)
     if isinstance(ranker, Pipeline):
         copy.steps[-1] = (copy.steps[-1][0], as_chosen(ranker.steps[-1][1]))

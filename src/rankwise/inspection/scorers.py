@@ -238,7 +238,7 @@ def kernel_terms(kernel: Any, n: int) -> list[Term] | None:
         inner = kernel_terms(kernel.kernel, len(numbers))
         if inner is None:
             return None
-        return [replace(term, rates=np.bincount(numbers, term.rates, n)) for term in inner]
+        return [replace(term, rates=sums(numbers, term.rates, n)) for term in inner]
     if not hasattr(kernel, "clone_with_theta"):
         return None
     from sklearn.gaussian_process import kernels  # imported late: it takes a while

@@ -539,6 +539,9 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             raise ParameterError("Columns are for fit_table. Pass queries by name: qid=.")
         return self.best_estimator_.predict(X, C)
 
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        return self.predict(X, qid=qid)
+
     @_if_best(is_for_tables)  # type: ignore[untyped-decorator]
     def rank(self, row: Any, C: Any = None, *, k: int = 10) -> tuple[Index, Array]:
         """The k best columns for a row by the best ranker, after `fit_table`.
