@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array, Index, as_given, is_sparse, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
+from rankwise.model_selection.meta_rankers import is_within_queries
 from rankwise.model_selection.rows import as_rows, take
 
 PROBED_CELLS = 2**23  # of transformed rows in memory at a time
@@ -191,6 +192,8 @@ class UserRows:
             for _, inner in step.steps:
                 reached = None if reached is None else reached.through(inner)
             return reached
+        if is_within_queries(step):  # in a union, or on some columns
+            return None
         Z = _next(step.transform(self.X))
         players = self._players_behind(step, Z)
         return None if players is None else replace(self, X=Z, players=players)

@@ -465,8 +465,9 @@ def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
         behind = reached.through(step)
         if behind is None and is_within_queries(model):
             raise DataError(
-                f"{type(step).__name__} mixes features, and a scaling within queries follows: what "
-                "a feature adds is not defined. Scale within queries first, or use another scaling."
+                f"{type(step).__name__} mixes features, and features are scaled within queries: "
+                "what a feature adds is not defined. Scale within queries first, or use another "
+                "scaling."
             )
         if behind is None:
             return _of_model(model, rows, output)

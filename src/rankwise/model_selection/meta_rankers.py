@@ -35,7 +35,7 @@ from rankwise.model_selection.rows import (
 )
 from rankwise.model_selection.trials import RowTrials, unit_codes
 from rankwise.parameters import Whole, check_alphas, check_value
-from rankwise.routing import last_step, predict_with_queries
+from rankwise.routing import predict_with_queries
 from rankwise.scaling import QueryStandard
 from rankwise.tables import TableMixin
 
@@ -793,13 +793,12 @@ class HeldOutPool:
 def is_within_queries(model: Any) -> bool:
     """Whether the difference of two scores depends on the other rows of the query."""
     model = inner_model(model)
-    if scales_within_queries(model):
-        return True
-    last = inner_model(last_step(model))
-    mean = getattr(last, "mean_ranker_", last)
+    mean = getattr(model, "mean_ranker_", model)
     if isinstance(mean, MeanRanker):
-        return mean.means_ is None or any(is_within_queries(part) for part in mean.rankers_)
-    return last is not model and is_within_queries(last)
+        return mean.means_ is None or any(map(is_within_queries, mean.rankers_))
+    kinds = "steps", "transformer_list", "transformers_"  # of pipelines, unions, and columns
+    steps = [step for kind in kinds for _, step, *_ in getattr(model, kind, ())]
+    return scales_within_queries(model) or any(map(is_within_queries, steps))
 
 
 def inner_model(model: Any) -> Any:
