@@ -37,7 +37,6 @@ from rankwise.model_selection.trials import (
     Batch,
     ComparisonScorer,
     ComparisonTrials,
-    Outcome,
     PairTrials,
     Predicted,
     RowTrials,
@@ -286,10 +285,8 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             splits = make_splits(self.cv, data, self.random_state)
             self.n_splits_ = len(splits)
             trials = RowTrials(data, splits, scorer, self.refit == MEAN_OF_BEST)
-            batches, outcomes = self._search(trials, by_split=not isinstance(self.cv, str))
-        mean = None
-        if self.refit == MEAN_OF_BEST:
-            mean = self._mean_of_best(trials, batches, outcomes)
+            found = self._search(trials, by_split=not isinstance(self.cv, str))
+        mean = self._mean_of_best(trials, *found) if self.refit == MEAN_OF_BEST else None
         return self._fit_best(lambda best: fit_with_queries(best, data.X, data.y, data.qid), mean)
 
     def fit_pairs(
@@ -430,10 +427,12 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         check_fit_and_predict("estimator", self.estimator)
         forget(self)
 
-    def _search(
-        self, trials: Trials, *, by_split: bool = False
-    ) -> tuple[list[Batch], list[Outcome]]:
-        """Score all candidates, and keep the results; `by_split`: with a column for each split."""
+    def _search(self, trials: Trials, *, by_split: bool = False) -> tuple[Any, Index]:
+        """Score all candidates, and keep the results; `by_split`: with a column for each split.
+
+        Returns the predictions of the candidates, if outcomes have them, and a number for each
+        candidate, which is the same for those of a batch.
+        """
         self.scorer_: RankingScorer | ComparisonScorer = trials.scorer
         candidates = list_candidates(self.param_grid)
         batches = make_batches(self.estimator, candidates)
@@ -476,7 +475,9 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             for batch, one in zip(batches, shared, strict=True)
             if self.best_index_ in batch.candidates
         )
-        return batches, outcomes
+        numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
+        kept = None if outcomes[0].predictions is None else of("predictions")
+        return kept, numbers[back]
 
     def _fit_best(self, fit: Callable[[Any], Any], best: Any = None) -> Self:
         """Fit the best candidate, or the mean of several, to all data, unless `refit` is False."""
@@ -500,15 +501,10 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 f"scoring: got cv={self.cv!r} and scoring={self.scoring!r}. Use refit=True."
             )
 
-    def _mean_of_best(
-        self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]
-    ) -> MeanRanker:
+    def _mean_of_best(self, trials: RowTrials, predictions: Array, batches: Index) -> MeanRanker:
         """The mean of the best candidates, to be fitted; see `HeldOutPool`."""
-        back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
-        predictions: Any = np.concatenate([each.predictions for each in outcomes])[back]
-        numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
-        scores = predictions.reshape(len(back), -1)
-        pool = HeldOutPool.of_splits(trials, scores, numbers[back])
+        scores = predictions.reshape(len(batches), -1)
+        pool = HeldOutPool.of_splits(trials, scores, batches)
         self.mean_indices_ = pool.choose(self.n_best)
         self.score_estimate_ = pool.estimate(self.mean_indices_, pool.outer_values(self.n_best))
         params = self.cv_results_["params"]

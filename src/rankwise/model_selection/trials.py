@@ -26,6 +26,7 @@ from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import ComparisonFolds, Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
+from rankwise.metrics.comparison_metrics import clustered_mean
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
 from rankwise.model_selection.hold_outs import (
     all_predictions,
@@ -442,12 +443,12 @@ class ComparisonScorer:
         metric = "accuracy" if self.scoring == "disagreement" else self.scoring
         if COMPARISON_METRICS[metric].of == "probability" and probability is None:
             probability = observed.probability(difference)
-        score, error = observed.score(metric, difference, probability)
         values = observed.values(metric, difference, probability)
         if self.scoring == "disagreement":
-            return score - 1.0, error, values - 1.0
-        sign = -1.0 if self.negated else 1.0
-        return sign * score + 0.0, error, sign * values + 0.0
+            values = values - 1.0
+        elif self.negated:
+            values = 0.0 - values
+        return *clustered_mean(values, observed.weight, observed.codes), values
 
 
 @dataclass(frozen=True)
