@@ -20,6 +20,7 @@ from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.inspection import feature_effects
 from rankwise.inspection.effects import as_chosen
+from rankwise.model_selection import GroupedRanker
 
 DATA = make_ranking(12, rows_per_query=8, n_features=4, n_levels=4, noise=0.5, random_state=0)
 X, Y, QID = DATA.X, DATA.y, DATA.qid
@@ -129,6 +130,11 @@ def test_refits_have_what_was_chosen():
     assert as_chosen(boosted).n_estimators == boosted.n_estimators_
     chosen = RankRLS().fit(X, Y, qid=QID)
     assert as_chosen(chosen).alpha == chosen.alpha_
+    mean = MeanRanker([RankRLS(), RankRLS(scale="standard")]).fit(X, Y, qid=QID)
+    alphas = [part.alpha_ for part in mean.rankers_]
+    assert [part.alpha for part in as_chosen(mean).rankers] == alphas
+    grouped = GroupedRanker(RankRLS()).fit(X, Y, group=[8] * 12)
+    assert as_chosen(grouped).alpha == grouped.ranker_.alpha_
     kinds = [RankRLS(1.0, scale="standard"), AdditiveRankRLS(1.0)]
     auto = AutoRanker(candidates=kinds, boosted=False).fit(X, Y, qid=QID)
     found = feature_effects(auto, X, Y, qid=QID, cv=2, n_points=3)

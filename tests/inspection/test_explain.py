@@ -13,7 +13,7 @@ from sklearn.decomposition import PCA
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Matern
 from sklearn.impute import SimpleImputer
 from sklearn.linear_model import Ridge
-from sklearn.pipeline import make_pipeline
+from sklearn.pipeline import make_pipeline, make_union
 from sklearn.preprocessing import Normalizer, OneHotEncoder, PolynomialFeatures, StandardScaler
 
 from rankwise import (
@@ -37,10 +37,11 @@ from rankwise import (
 )
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
-from rankwise.inspection import explain, explain_ranking
+from rankwise.inspection import explain, explain_ranking, feature_effects
 from rankwise.inspection.explanations import _check_agreement, short
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection import GroupedRanker
+from rankwise.model_selection.rows import fit_with_queries
 from rankwise.scaling import QUERY_SCALINGS
 from tests.oracles.shapley import against_row, against_rows
 
@@ -306,6 +307,43 @@ def test_processes_have_the_probability(kernel):
     assert_allclose(found.contributions, against_row(gp.predict, X[3], X[17]), atol=1e-9)
     assert found.probability == pytest.approx(gp.predict_preference(X[[3]], X[[17]])[0])
     assert f"better is {found.probability:.2f}" in found.sentence
+
+
+def test_probabilities_behind_a_scaling_of_queries_are_of_rows_scaled_in_their_query():
+    scaler = QueryMinMaxScaler().fit(X, qid=QID)
+    Z = scaler.transform(X, qid=QID)
+    gp = PairwiseGP(optimizer=None).fit_pairs(Z[:20], [[k, k + 1] for k in range(19)])
+    rows = np.flatnonzero(QID == 1)
+    first, second = rows[np.argsort(-gp.predict(Z[rows]), kind="stable")[:2]]
+    found = explain(make_pipeline(scaler, gp), 1, 2, X=X, qid=QID, query=1)
+    want = gp.predict_preference(Z[[first]], Z[[second]])[0]
+    assert found.probability == pytest.approx(want)
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        make_pipeline(QueryMinMaxScaler()),
+        make_union(QueryMinMaxScaler()),
+        make_column_transformer((QueryMinMaxScaler(), [0, 1]), remainder="passthrough"),
+    ],
+)
+def test_scalings_of_queries_are_found_in_other_steps(step):
+    model = make_pipeline(step, RankRLS(1.0))
+    fit_with_queries(model, X, Y, QID)
+    with pytest.raises(DataError, match="pass all rows of the query"):
+        explain(model, X[0], X[1])
+    if not hasattr(step, "steps"):  # its scaling cannot be told from a mixture of features
+        with pytest.raises(DataError, match="mixes features"):
+            explain(model, 1, 2, X=X, qid=QID, query=1)
+        with pytest.raises(DataError, match="mixes features"):
+            feature_effects(model, X, qid=QID)
+
+
+def test_a_pipeline_of_a_process_alone_has_the_probability():
+    gp = PairwiseGP(optimizer=None).fit_pairs(X[:20], [[k, k + 1] for k in range(19)])
+    want = explain(gp, X[3], X[17]).probability
+    assert explain(make_pipeline(gp), X[3], X[17]).probability == want
 
 
 def test_a_context_of_comparisons_plays_no_part():

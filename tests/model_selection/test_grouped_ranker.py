@@ -5,8 +5,10 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.base import clone
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
-from rankwise import PairwiseGP, RankRLS
+from rankwise import MeanRanker, PairwiseGP, RankingSearchCV, RankRLS
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError
 from rankwise.metrics import ndcg
@@ -26,6 +28,14 @@ def test_group_sizes_are_queries(data):
     frame = pd.DataFrame(data.X, columns=list("abc"))
     grouped.fit(frame, data.y, group=[5] * 12)
     assert list(grouped.ranker_.feature_names_in_) == list("abc")
+
+
+def test_pipelines_get_the_queries(data):
+    ranker = RankRLS(1.0)
+    grouped = GroupedRanker(make_pipeline(StandardScaler(), ranker))
+    found = grouped.fit(data.X, data.y, group=[5] * 12).predict(data.X)
+    Z = StandardScaler().fit_transform(data.X)
+    assert_allclose(found, ranker.fit(Z, data.y, qid=data.qid).predict(Z))
 
 
 def test_the_alpha_is_the_best_on_the_evaluation_rows(data):
@@ -82,7 +92,14 @@ def test_what_does_not_fit_together_is_refused(data):
             RankRLS(1.0, scale="query-minmax"),
             {"group": whole},
             ParameterError,
-            'use scale="standard"',
+            'scale="standard"',
+        ),
+        (MeanRanker([linear, linear]), {"group": whole}, ParameterError, "within queries"),
+        (
+            RankingSearchCV(RankRLS(scale="query-minmax"), {"alpha": [1.0]}),
+            {"group": whole},
+            ParameterError,
+            "within queries",
         ),
     ):
         with pytest.raises(error, match=words):

@@ -12,7 +12,7 @@ import pytest
 import scipy.sparse as sp
 import sklearn
 from joblib import parallel_config
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.compose import make_column_transformer
 from sklearn.gaussian_process.kernels import RBF
@@ -28,6 +28,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from sklearn.utils.metadata_routing import get_routing_for_object
 
 from rankwise import RLS, RankingSearchCV, RankRLS, SparseRankRLS, load_model, save_model
+from rankwise.data import make_ranking
 from rankwise.errors import DataError
 from rankwise.model_selection import leave_query_out
 from rankwise.model_selection.search import candidate_names
@@ -337,3 +338,11 @@ def test_names_of_candidates():
     twice = candidate_names([{"alpha": 1.0}, {"alpha": 1.0 + 1e-9}])
     assert twice == ["alpha 1 (candidate 0)", "alpha 1 (candidate 1)"]
     assert len(candidate_names([{"a": "x" * 50}])[0]) == 32
+
+
+def test_the_decision_function_gets_the_queries():
+    data = make_ranking(8, rows_per_query=5, n_features=3, random_state=0)
+    search = RankingSearchCV(RankRLS(scale="query-minmax"), {"alpha": [1.0]})
+    search.fit(data.X, data.y, qid=data.qid)
+    wanted = search.predict(data.X, qid=data.qid)
+    assert_array_equal(search.decision_function(data.X, qid=data.qid), wanted)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import nullcontext
 from copy import copy
-from dataclasses import KW_ONLY, dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from importlib.util import find_spec
 from time import perf_counter
 from typing import Any, ClassVar, Self
@@ -31,7 +31,6 @@ from rankwise.holdout.hold_out_problem import HoldOutProblem, alphas_compared
 from rankwise.holdout.scores import given_words
 from rankwise.metric_names import are_fractions, are_grades, default_metric, metric_label
 from rankwise.metrics import get_metric
-from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.hold_outs import (
     all_predictions,
     hold_out_problem,
@@ -51,7 +50,7 @@ from rankwise.model_selection.rows import (
     fit_with_queries,
     take,
 )
-from rankwise.model_selection.trials import Batch, RowTrials
+from rankwise.model_selection.trials import Batch, RowHoldOuts
 from rankwise.parameters import (
     AnyOf,
     Choice,
@@ -67,13 +66,7 @@ from rankwise.parameters import (
 from rankwise.preprocessing.query_scalers import WithQueryStandard
 from rankwise.preprocessing.table_encoder import TableEncoder
 from rankwise.progress import progress_bar, unseen
-from rankwise.scaling import (
-    QUERY_SCALINGS,
-    ColumnStandard,
-    ColumnStatistics,
-    QueryMinMax,
-    QueryRank,
-)
+from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.tables import Column, Table, TableMixin, in_bytes
 
 KINDS = ("linear", "additive", "kernel")
@@ -86,7 +79,7 @@ SAMPLE = 5000  # rows for the widths of kernels
 # The width of a kernel: gamma times the sum over features of the variances (rbf), or of the
 # standard deviations (laplacian), of the scaled rows.
 WIDTHS = {"rbf": 0.15, "laplacian": 0.25}
-OVERALL = ColumnStandard.name  # the scaling that does not know of queries
+OVERALL = "standard"  # the scaling that does not know of queries
 KEPT = 2**18  # numbers in the rows up to which the problems of all candidates are kept
 MANY_FEATURES = 1000  # for functions of single features
 FEW_ROWS = 1000  # for trees on twice the features
@@ -142,7 +135,7 @@ def default_candidates(
     sparse, n_features = is_sparse(X), X.shape[1]
     scalings = [*QUERY_SCALINGS, OVERALL] if groups.n_groups > 1 else [OVERALL]
     if sparse:
-        scalings = [scale for scale in scalings if scale in (QueryMinMax.name, OVERALL)]
+        scalings = [scale for scale in scalings if scale in ("query-minmax", OVERALL)]
     if "linear" in kinds:
         for scale in scalings:
             yield Candidate(f"linear, {scale}", RankRLS(scale=scale))
@@ -156,7 +149,7 @@ def default_candidates(
         seed = int(rng.integers(2**31))
         for kernel, width in WIDTHS.items():
             for scale in scalings:
-                if kernel == "laplacian" and scale not in (QueryRank.name, OVERALL):
+                if kernel == "laplacian" and scale not in ("query-ranks", OVERALL):
                     continue
                 deviations = scaled_deviations(X, groups, scale)
                 total = np.square(deviations).sum() if kernel == "rbf" else deviations.sum()
@@ -291,14 +284,14 @@ def learnable_queries(data: LabelledRows) -> Index:
 
 
 @dataclass(frozen=True)
-class EncodedTrials(RowTrials):
+class EncodedHoldOuts(RowHoldOuts):
     """Folds of a data frame, each encoded by an encoder that was fitted without it.
 
     `encoded` has the features of all rows, for each fold. With `names`, these features come first
     in every fold, and are 0 where a fold has none of them, so that positions mean the same.
     """
 
-    encoded: Sequence[Any] = ()
+    encoded: Sequence[Any]
 
     @classmethod
     def of(
@@ -307,21 +300,19 @@ class EncodedTrials(RowTrials):
         frame: Any,
         data: LabelledRows,
         splits: Splits,
-        scorer: RankingScorer,
         names: Sequence[str] | None = None,
-    ) -> EncodedTrials:
+    ) -> EncodedHoldOuts:
         """Fit the encoder to the rows outside each fold."""
         encoded = []
         for k in range(len(splits)):
-            train = splits.train(k, len(data))
-            fitted = clone(encoder).fit(take(frame, train))
+            fitted = clone(encoder).fit(take(frame, splits.train(k, len(data))))
             X = fitted.transform(frame)
             encoded.append(X if names is None else _in_places(X, fitted.names_out(), names))
-        return cls(data, splits, scorer, encoded=[_dense_or_csr(X) for X in encoded])
+        return cls(data, splits, [_dense_or_csr(X) for X in encoded])
 
     def sides(self, estimator: Any, k: int) -> tuple[LabelledRows, LabelledRows, Index]:
         """Training rows and held-out rows of split k, and the numbers of the former."""
-        rows = RowTrials(replace(self.data, X=self.encoded[k]), self.splits, self.scorer)
+        rows = RowHoldOuts(replace(self.data, X=self.encoded[k]), self.splits)
         return rows.sides(estimator, k)
 
 
@@ -344,63 +335,113 @@ def _dense_or_csr(X: Any) -> Any:
     return sp.csr_array(X) if is_sparse(X) else np.asarray(X, dtype=np.float64)
 
 
-def hold_out(
-    candidate: Candidate,
-    data: LabelledRows,
-    folds: tuple[Splits, Splits],
-    metric: str,
-    encoded: EncodedTrials | None = None,
-) -> CandidateTrial:
-    """Predictions for all rows by rankers that were trained without their fold.
+@dataclass(frozen=True, eq=False)
+class Contest:
+    """Candidates that are held out on the same rows, and compared by a metric.
 
-    Rows that are `encoded` for each fold are refitted; the others have exact hold-outs, if the
-    ranker does.
+    Candidates are held out exactly if possible, and refitted otherwise; if `refits` has rows that
+    are encoded for each fold, all of them are refitted.
     """
-    start, ranker, scorer = perf_counter(), candidate.ranker, RankingScorer.of(metric)
-    settings: list[dict[str, float]] = [{}]
-    shared: tuple[str, ...] = ()
-    problem = None
-    trials = RowTrials(data, folds[1], scorer) if encoded is None else encoded
-    batch = Batch([0], ranker, None)
-    is_exact = getattr(ranker, "exact_search", False) and ranker.alpha != 0
-    if is_exact and encoded is not None:
-        alphas = -np.sort(-hold_out_problem(ranker, data.X, data.y, data.qid, None).alphas)
-        settings = [{"alpha": alpha} for alpha in alphas.tolist()]
-        batch = replace(batch, alphas=alphas.tolist())
-        parts = [trials.hold_out(batch, k).values for k in range(len(trials.splits))]
-        found = np.concatenate(parts, axis=1)
-    elif is_exact:
-        trials = RowTrials(data, folds[0], scorer)
-        held_out = hold_out_rows(ranker, data, trials.splits.tests, None)
-        # The largest alpha first: the first of equal scores is the best.
-        order = np.argsort(-held_out.alphas)
-        found = np.asarray(to_host(all_predictions(held_out)))[order][:, trials.splits.rows]
-        settings = [{"alpha": alpha} for alpha in held_out.alphas[order].tolist()]
-        shared = held_out.shared
-        if data.X.shape[0] * data.X.shape[1] <= KEPT:
-            problem = held_out.problem
-    elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
-        trees = clone(ranker).set_params(metric=metric)
-        fold = trials.splits.fold_of_row
-        more = {}
-        if encoded is not None:
-            of_folds = [candidate.rows(X, data.qid) for X in encoded.encoded]
-            if ranker.monotone and candidate.features is not None:
-                of_folds = [_copies_in_places(X, data.X.shape[1]) for X in of_folds]
-            more = {"X_of_folds": of_folds}
-        rows = candidate.rows(data.X, data.qid)
-        numbers, staged = trees.held_out_predictions(rows, data.y, fold=fold, qid=data.qid, **more)
-        found = staged[:, trials.splits.rows]
-        settings = [{"n_estimators": number} for number in numbers.tolist()]
-    else:
-        parts = [trials.hold_out(batch, k).values for k in range(len(trials.splits))]
-        found = np.concatenate(parts, axis=1)
-    if found.ndim != 2 or not np.isfinite(found).all():
-        raise DataError(f"The scores of {candidate.name!r} must be one finite number for each row.")
-    predictions = np.empty_like(found)
-    predictions[:, trials.splits.rows] = found
-    seconds = perf_counter() - start
-    return CandidateTrial(candidate, settings, predictions, seconds, shared, problem)
+
+    data: LabelledRows
+    exact: Splits
+    refits: RowHoldOuts
+    metric: str
+    trials: list[CandidateTrial] = field(default_factory=list)
+    left_out: list[str] = field(default_factory=list)
+
+    def hold_out(self, candidate: Candidate) -> CandidateTrial:
+        """Predictions for all rows by rankers that were trained without their fold."""
+        start, data, ranker, refits = perf_counter(), self.data, candidate.ranker, self.refits
+        settings: list[dict[str, float]] = [{}]
+        shared: tuple[str, ...] = ()
+        problem, splits, batch = None, refits.splits, Batch([0], ranker, None)
+        is_exact = getattr(ranker, "exact_search", False) and ranker.alpha != 0
+        if is_exact and not isinstance(refits, EncodedHoldOuts):
+            splits = self.exact
+            held_out = hold_out_rows(ranker, data, splits.tests, None)
+            # The largest alpha first: the first of equal scores is the best.
+            order = np.argsort(-held_out.alphas)
+            found = np.asarray(to_host(all_predictions(held_out)))[order][:, splits.rows]
+            settings = [{"alpha": alpha} for alpha in held_out.alphas[order].tolist()]
+            shared = held_out.shared
+            if data.X.shape[0] * data.X.shape[1] <= KEPT:
+                problem = held_out.problem
+        elif isinstance(ranker, BoostedRanker) and ranker.n_estimators == "auto":
+            trees, of_folds = clone(ranker).set_params(metric=self.metric), None
+            if isinstance(refits, EncodedHoldOuts):
+                of_folds = [candidate.rows(X, data.qid) for X in refits.encoded]
+                if ranker.monotone and candidate.features is not None:
+                    of_folds = [_copies_in_places(X, data.X.shape[1]) for X in of_folds]
+            rows, fold = candidate.rows(data.X, data.qid), splits.fold_of_row
+            numbers, staged = trees.held_out_predictions(
+                rows, data.y, fold=fold, qid=data.qid, X_of_folds=of_folds
+            )
+            found = staged[:, splits.rows]
+            settings = [{"n_estimators": number} for number in numbers.tolist()]
+        else:
+            if is_exact:
+                given = hold_out_problem(ranker, data.X, data.y, data.qid, None).alphas
+                alphas = sorted(given.tolist(), reverse=True)
+                settings = [{"alpha": alpha} for alpha in alphas]
+                batch = replace(batch, alphas=alphas)
+            parts = [refits.hold_out(batch, k).values for k in range(len(splits))]
+            found = np.concatenate(parts, axis=1)
+        if found.ndim != 2 or not np.isfinite(found).all():
+            raise DataError(
+                f"The scores of {candidate.name!r} must be one finite number for each row."
+            )
+        predictions = np.empty_like(found)
+        predictions[:, splits.rows] = found
+        seconds = perf_counter() - start
+        return CandidateTrial(candidate, settings, predictions, seconds, shared, problem)
+
+    def pool(self, trials: list[CandidateTrial]) -> HeldOutPool:
+        """The held-out scores of some trials."""
+        predictions = np.concatenate([trial.predictions for trial in trials])
+        batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
+        units, unit = self.data.groups.codes, "queries"
+        if self.data.qid is None:  # scores of different folds have different offsets
+            units, unit = self.exact.fold_of_row, "folds"
+        labels = self.data.labels[:, 0]
+        pool = HeldOutPool.of(labels, units, predictions, batches, self.metric, unit)
+        return replace(pool, per_batch=1)
+
+    def is_best(self, names: Sequence[str]) -> bool:
+        """Whether one of some candidates is the best so far.
+
+        Candidates that are only tried after them do not count.
+        """
+        trials = [trial for trial in self.trials if trial.candidate.only_after != names]
+        pool = self.pool(trials)
+        best = pool.batches[np.argmax(pool.values.mean(axis=1))]
+        return trials[best].candidate.name in names
+
+    def parameter(self, name: str) -> Array:
+        """A parameter of each setting of all trials; NaN where it is not among them."""
+        return np.array(
+            [setting.get(name, np.nan) for trial in self.trials for setting in trial.settings]
+        )
+
+    def results(self, pool: HeldOutPool, chosen: Index, notes: tuple[str, ...]) -> AutoResults:
+        """The table of all trials."""
+        greater_is_better, values, trials = pool.measure.greater_is_better, pool.values, self.trials
+        scores, numbers = values.mean(axis=1), self.parameter("n_estimators")
+        return AutoResults(
+            pool.metric,
+            greater_is_better,
+            [trial.candidate.name for trial in trials for _ in range(len(trial))],
+            self.parameter("alpha"),
+            scores if greater_is_better else 0.0 - scores,
+            *behind_best(values, int(np.argmax(scores))),
+            values.shape[1],
+            chosen=np.isin(np.arange(len(values)), chosen),
+            seconds=np.concatenate([np.full(len(one), one.seconds / len(one)) for one in trials]),
+            left_out=self.left_out,
+            n_estimators=None if np.isnan(numbers).all() else numbers,
+            shared=tuple(dict.fromkeys(word for trial in trials for word in trial.shared)),
+            notes=notes,
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -753,17 +794,17 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             metric, why = _usual_metric(data)
         if get_metric(metric).counts_relevant and are_grades(data.y):
             data = _by_relevance(data)
-        folds = make_folds(data)
-        encoded = None
+        exact, folds = make_folds(data)
+        refits = RowHoldOuts(data, folds)
         if self.encoder_ is not None:
-            scorer = RankingScorer.of(metric)
             names = self.encoder_.names_out() if self.monotone else None
-            encoded = EncodedTrials.of(self.encoder_, frame, data, folds[1], scorer, names)
+            refits = EncodedHoldOuts.of(self.encoder_, frame, data, folds, names)
+        contest = Contest(data, exact, refits, metric)
         with alphas_compared(), blas_threads_for(X.shape[0]):
-            trials, left_out = self._try(data, folds, metric, encoded)
-        pool = replace(_pool(trials, data, folds[0], metric), undefined=self.undefined)
+            self._try(contest)
+        pool = replace(contest.pool(contest.trials), undefined=self.undefined)
         chosen = pool.choose(self.n_best)
-        places = [(trial, k) for trial in trials for k in range(len(trial))]
+        places = [(trial, k) for trial in contest.trials for k in range(len(trial))]
         mean = MeanRanker([places[c][0].ranker(places[c][1]) for c in chosen])
 
         def fitted_part(part: int, _: Any, rows: LabelledRows) -> Any:
@@ -774,7 +815,7 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.metric_, self.n_queries_ = metric, data.groups.n_groups
         self.part_names_ = [places[c][0].candidate.name for c in chosen]
         notes = (f"Chosen by {metric_label(metric)}, {why}.", *_undefined_note(pool))
-        self.results_ = replace(_results(trials, left_out, pool, chosen), notes=notes)
+        self.results_ = contest.results(pool, chosen, notes)
         outer = pool.outer_values(self.n_best)
         self.score_estimate_ = pool.estimate(chosen, outer)
         self.gain_over_best_ = PairedDifference.of(outer - pool.outer_values(1))
@@ -890,20 +931,13 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             kept.append(replace(one, ranker=clone(one.ranker).set_params(monotone=places)))
         return kept, [f"{one.name}, which cannot keep monotone features" for one in others]
 
-    def _try(
-        self,
-        data: LabelledRows,
-        folds: tuple[Splits, Splits],
-        metric: str,
-        encoded: EncodedTrials | None,
-    ) -> tuple[list[CandidateTrial], list[str]]:
-        """Trials within the budgets, and the candidates that exceed them."""
-        trials: list[CandidateTrial] = []
-        left_out: list[str] = []
+    def _try(self, contest: Contest) -> None:
+        """Hold out the candidates within the budgets, and list those that exceed them."""
+        data, trials, left_out = contest.data, contest.trials, contest.left_out
         # Exact hold-outs choose landmarks among all rows, refits among the rows of a fold.
         n_fitted = len(data)
-        if encoded is not None:
-            n_fitted -= max(len(test) for test in encoded.splits.tests)
+        if self.encoder_ is not None:
+            n_fitted -= max(len(test) for test in contest.refits.splits.tests)
         candidates, cannot = self._monotone(self._candidates(data, n_fitted), data.X.shape[1])
         left_out += cannot
         start = perf_counter()
@@ -912,19 +946,17 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         bar = progress_bar("Holding out", len(candidates)) if self.verbose else nullcontext(unseen)
         with bar as show:
             for k, candidate in enumerate(candidates):
-                n_bytes = candidate.n_bytes(*data.X.shape)
+                n_bytes, after = candidate.n_bytes(*data.X.shape), candidate.only_after
                 if n_bytes > memory:
                     left_out.append(f"{candidate.name}, which needs {in_bytes(n_bytes)}")
                 elif trials and perf_counter() - start >= seconds:
                     left_out.append(f"{candidate.name}, as the time was up")
-                elif candidate.only_after and not is_best(
-                    candidate.only_after, trials, data, folds[0], metric
-                ):
-                    others = " or ".join(map(repr, candidate.only_after))
+                elif after and not contest.is_best(after):
+                    others = " or ".join(map(repr, after))
                     left_out.append(f"{candidate.name}, which is tried if {others} is the best")
                 else:
                     try:
-                        trials.append(hold_out(candidate, data, folds, metric, encoded))
+                        trials.append(contest.hold_out(candidate))
                     except KernelSizeError as error:
                         left_out.append(f"{candidate.name}: {error}")
                 show(k + 1, candidate.name)
@@ -935,7 +967,6 @@ class AutoRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 f"candidates: {least.name!r} needs about "
                 f"{in_bytes(least.n_bytes(*data.X.shape))}. Use a larger one, or fewer rows."
             )
-        return trials, left_out
 
     def _predict_queries(self, X: Any, qid: Any) -> Any:
         return self.predict(X, qid=qid)
@@ -988,60 +1019,6 @@ def _by_relevance(data: LabelledRows) -> LabelledRows:
     """Labels 0 and 1, unless too few queries would have both."""
     relevance = replace(data, y=(data.y >= 1).astype(np.float64))
     return relevance if len(learnable_queries(relevance)) >= 2 else data
-
-
-def _pool(
-    trials: list[CandidateTrial], data: LabelledRows, splits: Splits, metric: str
-) -> HeldOutPool:
-    """The held-out scores of all trials."""
-    predictions = np.concatenate([trial.predictions for trial in trials])
-    batches = np.repeat(np.arange(len(trials)), [len(trial) for trial in trials])
-    units, unit = data.groups.codes, "queries"
-    if data.qid is None:  # scores of different folds have different offsets
-        units, unit = splits.fold_of_row, "folds"
-    pool = HeldOutPool.of(data.labels[:, 0], units, predictions, batches, metric, unit)
-    return replace(pool, per_batch=1)
-
-
-def is_best(
-    names: Sequence[str],
-    trials: list[CandidateTrial],
-    data: LabelledRows,
-    splits: Splits,
-    metric: str,
-) -> bool:
-    """Whether one of some candidates is the best so far; those only tried after it do not count."""
-    trials = [trial for trial in trials if trial.candidate.only_after != names]
-    pool = _pool(trials, data, splits, metric)
-    best = pool.batches[np.argmax(pool.values.mean(axis=1))]
-    return trials[best].candidate.name in names
-
-
-def _results(
-    trials: list[CandidateTrial], left_out: list[str], pool: HeldOutPool, chosen: Index
-) -> AutoResults:
-    """The table of all trials."""
-    greater_is_better, values = pool.measure.greater_is_better, pool.values
-    scores, numbers = values.mean(axis=1), _of_settings("n_estimators", trials)
-    return AutoResults(
-        pool.metric,
-        greater_is_better,
-        [trial.candidate.name for trial in trials for _ in range(len(trial))],
-        _of_settings("alpha", trials),
-        scores if greater_is_better else 0.0 - scores,
-        *behind_best(values, int(np.argmax(scores))),
-        values.shape[1],
-        chosen=np.isin(np.arange(len(values)), chosen),
-        seconds=np.concatenate([np.full(len(one), one.seconds / len(one)) for one in trials]),
-        left_out=left_out,
-        n_estimators=None if np.isnan(numbers).all() else numbers,
-        shared=tuple(dict.fromkeys(word for trial in trials for word in trial.shared)),
-    )
-
-
-def _of_settings(name: str, trials: list[CandidateTrial]) -> Array:
-    """A parameter of each setting; NaN where it is not among them."""
-    return np.array([setting.get(name, np.nan) for trial in trials for setting in trial.settings])
 
 
 def _explanation(names: list[str], pool: HeldOutPool, chosen: Index) -> Explanation:

@@ -100,18 +100,14 @@ class Baselines(TableMixin):
         heads = ("order", ""), (metric_label(self.metric), ".4f"), (gain, "+.4f")
         columns = [Column(*head) for head in (*heads, ("low", "+.4f"), ("high", "+.4f"))]
         rows: list[tuple[Any, ...]] = [("the ranker", self.score, None, None, None)]
-        for name, score, gap, ends in zip(
-            self.names, self.scores, self.gains, self.intervals, strict=True
-        ):
-            low, high = (None if np.isnan(end) else float(end) for end in ends)
-            rows.append((name, float(score), float(gap), low, high))
+        unclear = []
+        for name, score, gap, _, low, high in zip(*self._frame_columns().values(), strict=True):
+            rows.append((name, score, gap, low, high))
+            unclear += [name] if low <= 0 else []
         note = (
             "On queries that neither was chosen by. gain: how much better the ranker is; low, "
             "high: its 95% interval."
         )
-        unclear = [
-            name for name, low in zip(self.names, self.intervals[:, 0], strict=True) if low <= 0
-        ]
         if unclear:
             note += f" The ranker is not clearly better than: {'; '.join(unclear)}."
         return Table(tuple(columns), tuple(rows), note=note)

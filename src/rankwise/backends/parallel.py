@@ -267,16 +267,12 @@ def matmul(A: Array, B: Array, out: Array | None = None) -> Array:
 
 def row_products(X: Array, w: Array, out: Array) -> None:
     """out <- X w: NumPy holds the interpreter lock in some such products."""
-    (m, n), X, x = X.shape, np.ascontiguousarray(X), np.ascontiguousarray(w)
-    _call("dgemv", b"T", n, m, 1.0, X.T, max(n, 1), x, 1, 0.0, out, 1)
+    matmul(X, w[:, None], out[:, None])
 
 
 def column_products(X: Array, v: Array) -> Array:
     """X'v."""
-    (m, n), X, x = X.shape, np.ascontiguousarray(X), np.ascontiguousarray(v)
-    out = np.zeros(n)
-    _call("dgemv", b"N", n, m, 1.0, X.T, max(n, 1), x, 1, 0.0, out, 1)
-    return out
+    return matmul(X.T, v[:, None])[:, 0]
 
 
 def add_gram(A: Array, Z: Array) -> Array:

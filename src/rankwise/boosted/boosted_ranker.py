@@ -7,8 +7,9 @@ child that does not exist makes it read outside its memory.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass
+from functools import partial
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -54,36 +55,20 @@ STAGE_RATIO = 1.2
 """The least ratio of a number of trees to the one before, where predictions are kept."""
 
 
-@dataclass(frozen=True, eq=False)
-class Growth:
-    """Trees for some rows, grown one at a time; without an objective, by LightGBM's own."""
-
-    booster: Any
-    objective: RowObjective | None
-
-    def grow(self) -> None:
-        """Add a tree."""
-        if self.objective is None:
-            self.booster.update()
-        else:
-            self.booster.update(fobj=self._derivatives)
-
-    def _derivatives(self, scores: Any, _: Any) -> tuple[Array, Array]:
-        """Gradient and Hessian in units of rows, so that l2_regularization is comparable."""
-        assert self.objective is not None
-        unit = 1.0 / self.objective.hessian.mean()
-        gradient = unit * self.objective.gradient(scores)
-        largest, is_first = np.abs(gradient).max(), not np.any(scores)
-        if not largest < LARGEST:
-            if is_first:
-                raise DataError("The labels are too large: divide them by a constant.")
-            raise DataError("Scores overflow: use a smaller learning_rate.")
-        if is_first and 0.0 < largest < LEAST:
-            raise DataError(
-                "The labels of a query differ by too little for LightGBM: multiply them by a "
-                "constant."
-            )
-        return gradient, unit * self.objective.hessian
+def _derivatives(objective: RowObjective, scores: Any, _: Any) -> tuple[Array, Array]:
+    """Gradient and Hessian in units of rows, so that l2_regularization is comparable."""
+    unit = 1.0 / objective.hessian.mean()
+    gradient = unit * objective.gradient(scores)
+    largest, is_first = np.abs(gradient).max(), not np.any(scores)
+    if not largest < LARGEST:
+        if is_first:
+            raise DataError("The labels are too large: divide them by a constant.")
+        raise DataError("Scores overflow: use a smaller learning_rate.")
+    if is_first and 0.0 < largest < LEAST:
+        raise DataError(
+            "The labels of a query differ by too little for LightGBM: multiply them by a constant."
+        )
+    return gradient, unit * objective.hessian
 
 
 class Grower:
@@ -120,49 +105,37 @@ class Grower:
                 "features below 1e-35 by a constant."
             )
 
-    def start(self, rows: Index | None = None, held_out: Index | None = None) -> Growth:
-        """No trees yet, for all rows or for some, while other rows are predicted on the way."""
+    def start(
+        self, rows: Index | None = None, held_out: Index | None = None
+    ) -> tuple[Any, Callable[[], Any]]:
+        """A booster without trees, and a function that adds a tree.
+
+        It is for all rows or for some, while other rows are predicted on the way.
+        """
         data = self._data if rows is None else self._data.subset(rows)
         booster = self._lightgbm.Booster(self._settings, data)
         if held_out is not None:
             booster.add_valid(self._data.subset(held_out), "held out")
         if self._objective is None:
-            return Growth(booster, None)
+            return booster, booster.update
         rows = np.arange(len(self._y)) if rows is None else rows
-        return Growth(booster, self._objective.on_rows(self._y[rows], self._groups.codes[rows]))
+        objective = self._objective.on_rows(self._y[rows], self._groups.codes[rows])
+        return booster, partial(booster.update, fobj=partial(_derivatives, objective))
 
     def held_out_scores(self, metric: str, n_folds: int, most: int) -> tuple[Array, int] | None:
         """The metric on held-out rows with 1, 2, ... trees, over all folds, and the best number.
 
-        Folds of whole queries; of rows, if fewer than two queries have different labels. Stops at
-        `most` trees, or if `PATIENCE` trees do not help. None if there are too few rows.
+        Folds of whole queries; of rows, if fewer than two queries have different labels. None if
+        there are too few rows.
         """
         fold, queries = deal_into_folds(self._y, self._groups, n_folds)
         if fold is None:
             return None
-        values = [value for value, _ in self._hold_out(fold, queries, metric, most)]
+        values = [value for value, _ in self.hold_out(fold, queries, metric, most)]
         gains = values if get_metric(metric).greater_is_better else np.negative(values)
         return np.array(values), int(np.argmax(gains)) + 1
 
-    def held_out_stages(
-        self, fold: Index, metric: str, most: int, growers: Sequence[Grower] | None = None
-    ) -> tuple[Index, Array]:
-        """Some numbers of trees, and the held-out predictions of all rows for each.
-
-        Stops as `held_out_scores` does. Rows of one global ranking are compared within their fold.
-        `growers` have the same rows with other features for each fold.
-        """
-        queries = self._groups.codes if self._groups.n_groups > 1 else fold
-        numbers: list[int] = []
-        kept: list[Array] = []
-        stages = self._hold_out(fold, queries, metric, most, growers)
-        for n, (_, scores) in enumerate(stages, 1):
-            if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
-                numbers.append(n)
-                kept.append(scores.copy())
-        return np.array(numbers), np.array(kept)
-
-    def _hold_out(
+    def hold_out(
         self,
         fold: Index,
         queries: Index,
@@ -172,7 +145,8 @@ class Grower:
     ) -> Iterator[tuple[float, Array]]:
         """The metric of held-out rows, and their scores, with 1, 2, ... trees; fold -1: no test.
 
-        The array of scores is the same each time.
+        Stops at `most` trees, or if `PATIENCE` trees do not help. `growers` have the same rows with
+        other features for each fold. The array of scores is the same each time.
         """
         function, greater_is_better = get_metric(metric)
         sign = 1.0 if greater_is_better else -1.0
@@ -181,13 +155,13 @@ class Grower:
         for k in range(fold.max() + 1):
             train, test = np.flatnonzero(fold != k), np.flatnonzero(fold == k)
             grower = self if growers is None else growers[k]
-            growths.append((grower.start(train, test), test))
+            growths.append((*grower.start(train, test), test))
         known = np.flatnonzero(fold >= 0)
         n, best, best_gain = 0, 0, -np.inf
         while n < most and n - best <= PATIENCE:
-            for growth, test in growths:
-                growth.grow()
-                held_out[test] = _scores_on_the_way(growth.booster)
+            for booster, grow, test in growths:
+                grow()
+                held_out[test] = _scores_on_the_way(booster)
             value = function(self._y[known], held_out[known], queries[known])
             if sign * value > best_gain:
                 best, best_gain = n, sign * value
@@ -513,10 +487,10 @@ class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
             options = self.options_in("options")
             found = grower.held_out_scores(metric, options.cv, options.max_estimators)
             scores, n_trees = (None, WITHOUT_HOLD_OUT) if found is None else found
-        growth = grower.start()
+        booster, grow = grower.start()
         for _ in range(int(n_trees)):
-            growth.grow()
-        self.booster_ = read_trees(growth.booster.model_to_string(), X.shape[1])
+            grow()
+        self.booster_ = read_trees(booster.model_to_string(), X.shape[1])
         self.n_estimators_, self.n_queries_ = int(n_trees), groups.n_groups
         self.held_out_scores_ = scores
         self.metric_ = metric
@@ -559,11 +533,19 @@ class BoostedRanker(OptionsMixin, RankerMixin, BaseEstimator):
             growers = [self._prepare(rows, y, qid)[0] for rows in X_of_folds]
         grower, metric, X, groups = self._prepare(X, y, qid)
         fold = np.asarray(fold, dtype=np.intp)[groups.order]
+        # Rows of one global ranking are compared within their fold.
+        queries = groups.codes[groups.order] if groups.n_groups > 1 else fold
         most = self.options_in("options").max_estimators
-        numbers, found = grower.held_out_stages(fold, metric, most, growers)
-        predictions = np.empty_like(found)
-        predictions[:, groups.order] = found
-        return numbers, predictions
+        numbers: list[int] = []
+        kept: list[Array] = []
+        stages = grower.hold_out(fold, queries, metric, most, growers)
+        for n, (_, scores) in enumerate(stages, 1):
+            if n >= STAGE_RATIO * (numbers[-1] if numbers else 0):
+                numbers.append(n)
+                kept.append(scores.copy())
+        predictions = np.empty((len(kept), len(fold)))
+        predictions[:, groups.order] = kept
+        return np.array(numbers), predictions
 
     def _prepare(self, X: Any, y: Any, qid: Any) -> tuple[Grower, str, Any, QueryGroups]:
         """Checked rows in LightGBM's bins, the metric, the rows, and their queries as given."""

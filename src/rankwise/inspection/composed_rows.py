@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 from rankwise.backends.arrays import Array, Index, as_given, is_sparse, to_host
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
+from rankwise.model_selection.meta_rankers import is_within_queries
 from rankwise.model_selection.rows import as_rows, take
 
 PROBED_CELLS = 2**23  # of transformed rows in memory at a time
@@ -108,34 +109,6 @@ def _unlike(one: Any, other: Any) -> NDArray[np.bool_]:
     return np.asarray((one != other) & ~np.asarray(both_missing, dtype=bool), dtype=bool)
 
 
-def compose(X: Any, base: Index, donor: Index, columns: Index, taken: NDArray[np.bool_]) -> Any:
-    """Rows `base`, in which some cells come from the rows `donor`.
-
-    ``taken[k, j]`` tells whether row k takes the cell in column ``columns[j]``.
-    """
-    if hasattr(X, "iloc"):
-        rows, place = {}, {int(c): j for j, c in enumerate(columns)}
-        for c in range(X.shape[1]):
-            j = place.get(c)
-            source = base if j is None else np.where(taken[:, j], donor, base)
-            rows[c] = X.iloc[:, c].array.take(source)
-        made = type(X)(rows)
-        made.columns = X.columns
-        return made
-    if is_sparse(X):
-        kept = np.ones(X.shape[1])
-        kept[columns] = 0.0
-        rest = X[base] @ sp.diags_array(kept)
-        cells = np.where(taken, X[donor][:, columns].toarray(), X[base][:, columns].toarray())
-        block = sp.coo_array(cells)
-        shape = (len(base), X.shape[1])
-        chosen = sp.csr_array((block.data, (block.row, columns[block.col])), shape=shape)
-        return sp.csr_array(rest + chosen)
-    made = X[base]
-    made[:, columns] = np.where(taken, X[donor][:, columns], made[:, columns])
-    return made
-
-
 @dataclass(frozen=True, eq=False)
 class UserRows:
     """Rows on their way through a model.
@@ -173,17 +146,31 @@ class UserRows:
         return cls(X, groups, np.arange(X.shape[1]), X.shape[1], pairs, moves)
 
     def compose(self, base: Index, donor: Index, active: Index, taken: NDArray[np.bool_]) -> Any:
-        """Rows in which some players take all their columns from another row."""
-        columns, place = self.places(active)
-        return compose(self.X, base, donor, columns, taken[:, place])
+        """Rows `base`, in which some players take all their columns from the rows `donor`.
 
-    def places(self, active: Index) -> tuple[Index, Index]:
-        """The columns of these players, and the position of the player of each."""
-        place = np.full(self.n_players + 1, -1)
+        ``taken[k, j]`` tells whether player ``active[j]`` does so in row k.
+        """
+        X, place = self.X, np.full(self.n_players + 1, -1)  # the last place is nobody's
         place[active] = np.arange(len(active))
-        found = place[self.players]
-        columns = np.flatnonzero(found >= 0)
-        return columns, found[columns]
+        columns = np.flatnonzero(place[self.players] >= 0)
+        taken = taken[:, place[self.players[columns]]]
+        if hasattr(X, "iloc"):
+            sources = dict(zip(columns.tolist(), np.where(taken.T, donor, base), strict=True))
+            cells = {c: X.iloc[:, c].array.take(sources.get(c, base)) for c in range(X.shape[1])}
+            made = type(X)(cells)
+            made.columns = X.columns
+            return made
+        if is_sparse(X):
+            kept = np.ones(X.shape[1])
+            kept[columns] = 0.0
+            rest = X[base] @ sp.diags_array(kept)
+            chosen = np.where(taken, X[donor][:, columns].toarray(), X[base][:, columns].toarray())
+            block = sp.coo_array(chosen)
+            where = block.row, columns[block.col]
+            return sp.csr_array(rest + sp.csr_array((block.data, where), shape=rest.shape))
+        made = X[base]
+        made[:, columns] = np.where(taken, X[donor][:, columns], made[:, columns])
+        return made
 
     def through(self, step: Any) -> UserRows | None:
         """The rows behind a transformer; None if it mixes features.
@@ -205,8 +192,10 @@ class UserRows:
             for _, inner in step.steps:
                 reached = None if reached is None else reached.through(inner)
             return reached
+        if is_within_queries(step):  # in a union, or on some columns
+            return None
         Z = _next(step.transform(self.X))
-        players = self._players_behind(step, _cells(Z))
+        players = self._players_behind(step, Z)
         return None if players is None else replace(self, X=Z, players=players)
 
     def _players_behind(self, step: Any, Z: Any) -> Index | None:
@@ -219,7 +208,7 @@ class UserRows:
             active, position = np.unique(who[part], return_inverse=True)
             taken = position[:, None] == np.arange(len(active))
             moved = self.compose(u[part], v[part], active, taken)
-            P = as_dense(_cells(_next(step.transform(moved))))
+            P = as_dense(_next(step.transform(moved)))
             before, target = as_dense(take(Z, u[part])), as_dense(take(Z, v[part]))
             changed = _unlike(P, before)
             if (changed & _unlike(P, target)).any():
@@ -247,11 +236,6 @@ def _next(Z: Any) -> Any:
     return sp.csr_array(Z) if is_sparse(Z) else np.asarray(to_host(as_given(Z)))
 
 
-def _cells(Z: Any) -> Any:
-    """Rows as an array or as sparse rows."""
-    return Z.to_numpy() if hasattr(Z, "iloc") else Z
-
-
 def as_dense(Z: Any) -> Array:
-    """Rows of numbers as an array."""
+    """Rows as an array."""
     return np.asarray(Z.toarray() if is_sparse(Z) else Z)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -16,7 +16,7 @@ from rankwise.graph import QueryGroups
 from rankwise.inspection.composed_rows import UserRows, as_cells
 from rankwise.inspection.explanations import MISSING, both_shown, feature_names
 from rankwise.inspection.scorers import Scorer, check_ranker, read_scorer
-from rankwise.model_selection.meta_rankers import is_within_queries
+from rankwise.model_selection.meta_rankers import MeanRanker, inner_model, is_within_queries
 from rankwise.model_selection.rows import LabelledRows, Splits, fit_with_queries, take
 from rankwise.parameters import Whole, check_value
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -258,19 +258,17 @@ def feature_effects(
     n_splits = 0
     if y is not None:
         data = LabelledRows.of(X, y, qid)
-        n_units = data.groups.n_groups if data.groups.n_groups > 1 else len(data)
-        n_splits = min(cv, n_units)
         codes = data.groups.codes if data.groups.n_groups > 1 else np.arange(len(data))
+        n_splits = min(cv, int(codes.max()) + 1)
         splits, refits = Splits.in_turn(codes, n_splits), []
         for k in range(n_splits):
-            train = splits.train(k, len(data))
-            part = data.take(train)
+            part = data.take(splits.train(k, len(data)))
             fitted = as_chosen(ranker)
             fit_with_queries(fitted, part.X, part.y, part.qid)
             refits.append(_curves(read_scorer(fitted, rows, output), plans, chosen, place))
-        for j in range(len(curves)):
-            found = np.stack([curve[j] for curve in refits])
-            errors[j] = np.sqrt((n_splits - 1) * found.var(axis=0))
+        errors = [
+            np.sqrt((n_splits - 1) * np.var(found, axis=0)) for found in zip(*refits, strict=True)
+        ]
     effects = [
         FeatureEffect(labels[c], plan.values, curve, error)
         for c, plan, curve, error in zip(chosen, plans, curves, errors, strict=True)
@@ -287,6 +285,15 @@ class _Plan:
     point: Index
     base: Index
     donor: Index
+
+    @classmethod
+    def of(cls, values: Sequence[Any], steps: Iterable[tuple[int, int, Index]]) -> _Plan:
+        """From points, a donor for each, and the rows that get its feature."""
+        points, donors, rows = zip(*steps, strict=True)
+        sizes = [len(part) for part in rows]
+        seen, point = np.unique(points, return_inverse=True)
+        named = [values[k] for k in seen]
+        return cls(named, np.repeat(point, sizes), np.concatenate(rows), np.repeat(donors, sizes))
 
     def moves(self) -> list[tuple[int, int]]:
         """A row and a donor for each donor."""
@@ -355,71 +362,48 @@ def _plan(
 ) -> _Plan:
     column = _column(cells, c)
     is_number, is_date = column.dtype.kind in "iuf", column.dtype.kind == "M"
-    if within and (is_number or is_date):
-        return _levels(column, groups, sample, n_points)
-    missing = column != column
-    known = np.flatnonzero(~missing)
+    codes = groups.codes[sample]
+    queries = [sample[codes == code] for code in np.unique(codes)] if within else [sample]
+    if within and (is_number or is_date):  # the quantiles of every query
+        levels, steps = np.linspace(0.0, 1.0, n_points), []
+        for rows in queries:
+            order = rows[np.argsort(column[rows], kind="stable")]
+            donors = order[(levels * (len(rows) - 1)).round().astype(np.intp)]
+            steps += [(k, donor, rows) for k, donor in enumerate(donors)]
+        return _Plan.of(levels.tolist(), steps)
+    known = np.flatnonzero(column == column)
     if not len(known):
-        return _all_points([np.nan], np.array([0]), sample)
+        return _Plan.of([np.nan], [(0, 0, sample)])
     if is_number or is_date:
         order = known[np.argsort(column[known], kind="stable")]
         places = np.linspace(0, len(order) - 1, n_points).round().astype(np.intp)
         values, first = np.unique(column[order[places]], return_index=True)
-        donors = order[places[first]]
         named = [str(value)[:10] if is_date else float(value) for value in values]
-        return _all_points(named, donors, sample)
+        donors = order[places[first]]
+        return _Plan.of(named, [(k, donor, sample) for k, donor in enumerate(donors)])
     texts = np.array([MISSING if value is None or value != value else str(value)
                       for value in column], dtype=object)  # fmt: skip
     words, first, counts = np.unique(texts, return_index=True, return_counts=True)
     some = np.argsort(-counts, kind="stable")[:n_points]
+    named = [str(word) for word in words[some]]
     if not within:
-        return _all_points([str(word) for word in words[some]], first[some], sample)
-    return _words(texts, words[some], groups, sample)
-
-
-def _all_points(values: list[Any], donors: Index, sample: Index) -> _Plan:
-    n = len(sample)
-    point = np.repeat(np.arange(len(donors)), n)
-    return _Plan(values, point, np.tile(sample, len(donors)), np.repeat(donors, n))
-
-
-def _levels(column: Any, groups: QueryGroups, sample: Index, n_points: int) -> _Plan:
-    """The quantiles of every query."""
-    levels = np.linspace(0.0, 1.0, n_points)
-    parts = []
-    for code in np.unique(groups.codes[sample]):
-        rows = sample[groups.codes[sample] == code]
-        order = rows[np.argsort(column[rows], kind="stable")]
-        donors = order[(levels * (len(rows) - 1)).round().astype(np.intp)]
-        parts.append(_all_points(levels.tolist(), donors, rows))
-    arrays = (np.concatenate([getattr(p, name) for p in parts]) for name in _ARRAYS)
-    return _Plan(levels.tolist(), *arrays)
-
-
-_ARRAYS = ("point", "base", "donor")
-
-
-def _words(texts: Any, words: Any, groups: QueryGroups, sample: Index) -> _Plan:
-    """The texts that are in the query of a row."""
-    parts = []
-    for code in np.unique(groups.codes[sample]):
-        rows = sample[groups.codes[sample] == code]
-        for k, word in enumerate(words):
+        return _Plan.of(named, [(k, donor, sample) for k, donor in enumerate(first[some])])
+    steps = []
+    for rows in queries:  # the texts that are in the query of a row
+        for k, word in enumerate(words[some]):
             donors = rows[texts[rows] == word]
-            if len(donors):
-                n = len(rows)
-                parts.append((np.full(n, k), rows, np.full(n, donors[0])))
-    point, base, donor = (np.concatenate(each) for each in zip(*parts, strict=True))
-    seen = np.unique(point)
-    return _Plan([str(word) for word in words[seen]], np.searchsorted(seen, point), base, donor)
+            steps += [(k, donors[0], rows)] if len(donors) else []
+    return _Plan.of(named, steps)
 
 
 def as_chosen(ranker: Any) -> Any:
     """A clone that is fitted with what a fitted ranker has chosen, such as its alpha."""
-    ranker = getattr(ranker, "best_estimator_", ranker)
+    ranker = inner_model(ranker)
     if hasattr(ranker, "mean_ranker_"):
-        encoder, mean = getattr(ranker, "encoder_", None), clone(ranker.mean_ranker_)
+        encoder, mean = getattr(ranker, "encoder_", None), as_chosen(ranker.mean_ranker_)
         return mean if encoder is None else make_pipeline(clone(encoder), mean)
+    if isinstance(ranker, MeanRanker):
+        return clone(ranker).set_params(rankers=[as_chosen(part) for part in ranker.rankers_])
     copy = clone(ranker)
     if isinstance(ranker, Pipeline):
         copy.steps[-1] = (copy.steps[-1][0], as_chosen(ranker.steps[-1][1]))

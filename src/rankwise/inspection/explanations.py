@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,13 +19,13 @@ from rankwise.inspection.scorers import (
     EXACT,
     SAMPLED,
     TREES,
-    Scorer,
+    Shares,
     ShareSettings,
     check_ranker,
     read_scorer,
 )
 from rankwise.model_selection.meta_rankers import is_within_queries
-from rankwise.model_selection.rows import take
+from rankwise.model_selection.rows import split_pipeline, take, transform
 from rankwise.parameters import Whole, check_value
 from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -200,11 +202,10 @@ def short(value: float) -> str:
     size = abs(value)
     if size >= 9999.5 or size < 0.00995:
         return f"{value:+.1e}"
-    return (
-        f"{value:+.2f}".replace("0.", ".", 1)
-        if size < 9.995 and size < 1
-        else (f"{value:+.2f}" if size < 9.995 else f"{value:+.0f}")
-    )
+    if size >= 9.995:
+        return f"{value:+.0f}"
+    text = f"{value:+.2f}"
+    return text.replace("0.", ".", 1) if size < 1 else text
 
 
 def both_shown(one: Any, other: Any, digits: int = 5) -> tuple[str, str]:
@@ -278,12 +279,8 @@ class RankingExplanation(TableMixin):
     def to_table(self) -> Table:
         """Position, row, score, and why it is above the next one."""
         name, labels = self._named
-        rows = tuple(
-            (k + 1, str(label), float(score), reason)
-            for k, (label, score, reason) in enumerate(
-                zip(labels, self.scores, self._reasons(), strict=True)
-            )
-        )
+        numbers, names = range(1, len(self) + 1), map(str, labels)
+        rows = zip(numbers, names, self.scores.tolist(), self._reasons(), strict=True)
         columns = (
             Column("position"),
             Column(name, ""),
@@ -292,7 +289,7 @@ class RankingExplanation(TableMixin):
         )
         title = "" if self.query is None else f"Query {self.query}"
         note = f"Contributions are {self.pairs[0].method}" if self.pairs else ""
-        return Table(columns, rows, title, note)
+        return Table(columns, tuple(rows), title, note)
 
     def _frame_columns(self) -> dict[str, Any]:
         name, labels = self._named
@@ -392,14 +389,15 @@ def explain(
     >>> round(float(why.contributions.sum() - why.difference), 9)
     0.0
     """
-    settings = _Wanted(background, output, n_samples, random_state, names)
+    options = background, output, n_samples, random_state, names
     if X is None:
         if isinstance(better, (int, np.integer)) or isinstance(worse, (int, np.integer)):
             raise ParameterError(
                 f"Positions need the rows of the query, X=: got {better!r} and {worse!r}."
             )
         check_ranker(ranker)
-        if qid is not None or query is not None or isinstance(background, str):
+        by_query = isinstance(background, str) and background == "query"
+        if qid is not None or query is not None or by_query:
             raise ParameterError('qid, query and background="query" are for positions: pass X=.')
         if is_within_queries(ranker):
             raise DataError(
@@ -407,17 +405,13 @@ def explain(
                 "rows depend on the others: pass all rows of the query as X=, and positions, as in "
                 "explain(ranker, 3, 5, X=X)."
             )
-        cells = stacked(better, worse)
-        scores = _predicted(ranker, cells, None, output)
-        explainer = _Explainer.of(ranker, cells, scores, np.array([[0, 1]]), settings)
-        return explainer.pair(0, 1)
-    some, codes = _query_rows(X, qid, query)
-    positions = _checked_positions(better, worse, some.shape[0])
-    scores = _predicted(ranker, some, codes, output)
-    order = np.argsort(-scores, kind="stable")
-    one, other = (int(order[p - 1]) for p in positions)
-    explainer = _Explainer.of(ranker, some, scores, np.array([[one, other]]), settings)
-    return explainer.pair(one, other, positions)
+        explainer = _Explainer(ranker, stacked(better, worse), None, *options)
+        return explainer.explain(np.array([[0, 1]]))[0]
+    cells, codes, *_ = _selected(X, qid, query)
+    positions = _checked_positions(better, worse, cells.shape[0])
+    explainer = _Explainer(ranker, cells, codes, *options)
+    rows = explainer.order[np.array(positions) - 1]
+    return explainer.explain(rows[None], [positions])[0]
 
 
 def explain_ranking(
@@ -459,17 +453,13 @@ def explain_ranking(
     >>> print(explain_ranking(ranker, X).pairs[0].sentence)
     Above, mainly because of x0 (+3.67) and in spite of x1 (-.67).
     """
-    settings = _Wanted(background, output, n_samples, random_state, names)
     if top is not None:
         check_value("top", top, Whole(1))
     cells, codes, numbers, groups = _selected(X, qid, query)
-    scores = _predicted(ranker, cells, codes, output)
-    order = np.argsort(-scores, kind="stable")[:top]
-    pairs = np.column_stack([order[:-1], order[1:]])
-    explainer = _Explainer.of(ranker, cells, scores, pairs, settings)
-    found = [
-        explainer.pair(int(one), int(other), (k + 1, k + 2)) for k, (one, other) in enumerate(pairs)
-    ]
+    explainer = _Explainer(ranker, cells, codes, background, output, n_samples, random_state, names)
+    order = explainer.order[:top]
+    places = range(1, len(order) + 1)
+    found = explainer.explain(np.column_stack([order[:-1], order[1:]]), list(pairwise(places)))
     labels = None
     if ids is not None:
         if len(ids) != groups.n_rows:
@@ -478,47 +468,34 @@ def explain_ranking(
     return RankingExplanation(numbers[order], explainer.scores[order], found, query, labels)
 
 
-@dataclass(frozen=True)
-class _Wanted:
-    """The parameters that `explain` and `explain_ranking` share, checked."""
-
-    background: Any
-    output: int
-    n_samples: int
-    random_state: int
-    names: Sequence[str] | None
-
-    def __post_init__(self) -> None:
-        check_value("output", self.output, Whole(0))
-        check_value("n_samples", self.n_samples, Whole(4))
-        check_value("random_state", self.random_state, Whole(0))
-        if isinstance(self.background, str) and self.background != "query":
-            raise ParameterError(
-                f'background must be rows, "query" or None: got {self.background!r}.'
-            )
-
-
-@dataclass(frozen=True, eq=False)
 class _Explainer:
-    """Explains pairs of some rows."""
+    """Explains pairs of the rows of one query."""
 
-    ranker: Any
-    cells: Any
-    scorer: Scorer
-    scores: Array
-    settings: ShareSettings
-    names: list[str]
-    against: str
-
-    @classmethod
-    def of(
-        cls, ranker: Any, cells: Any, scores: Array, pairs: Index, wanted: _Wanted
-    ) -> _Explainer:
-        """Read a ranker; all rows are one query, and have these scores."""
-        names = feature_names(ranker, cells, wanted.names)
-        n, reference, against, background = cells.shape[0], None, "", wanted.background
+    def __init__(
+        self,
+        ranker: Any,
+        cells: Any,
+        codes: Any,
+        background: Any,
+        output: int,
+        n_samples: int,
+        random_state: int,
+        names: Sequence[str] | None,
+    ) -> None:
+        """The parameters that `explain` and `explain_ranking` share, checked, and scores."""
+        check_value("output", output, Whole(0))
+        check_value("n_samples", n_samples, Whole(4))
+        check_value("random_state", random_state, Whole(0))
+        if isinstance(background, str) and background != "query":
+            raise ParameterError(f'background must be rows, "query" or None: got {background!r}.')
+        self.ranker, self.cells, self.codes, self.output = ranker, cells, codes, output
+        self.scores = _predicted(ranker, cells, codes, output)
+        self.order = np.argsort(-self.scores, kind="stable")
+        self.names = feature_names(ranker, cells, names)
+        self.rows, self.against = cells, "against the other row"
+        n, reference = cells.shape[0], None
         if isinstance(background, str):
-            reference, against = np.arange(n), "against the rows of the query"
+            reference, self.against = np.arange(n), "against the rows of the query"
         elif background is not None:
             if is_within_queries(ranker):
                 raise DataError(
@@ -527,34 +504,39 @@ class _Explainer:
                 )
             more = as_cells(background)
             reference = np.arange(n, n + more.shape[0])
-            against = f"against the mean over {plural(more.shape[0], 'row')} of a background"
-            cells = joined([cells, more])
+            self.against = f"against the mean over {plural(more.shape[0], 'row')} of a background"
+            self.rows = joined([cells, more])
             if not len(reference):
                 raise DataError("background has no rows.")
-        probed = pairs
+        self.settings = ShareSettings(reference, n_samples, random_state)
+
+    def explain(
+        self, pairs: Index, positions: Sequence[tuple[int, int] | None] = (None,)
+    ) -> list[PairExplanation]:
+        """The explanations of pairs of rows, with their positions in the ranked query."""
+        probed, reference = pairs, self.settings.reference
         if reference is not None:
             ends = np.unique(pairs)
             crossed = np.stack(np.meshgrid(ends, reference, indexing="ij"), axis=-1).reshape(-1, 2)
             probed = np.vstack([pairs, crossed[crossed[:, 0] != crossed[:, 1]]])
-        groups = QueryGroups.of(None, cells.shape[0])
-        scorer = read_scorer(ranker, UserRows.of(cells, groups, probed), wanted.output)
-        settings = ShareSettings(reference, wanted.n_samples, wanted.random_state)
-        return cls(ranker, cells, scorer, scores, settings, names, against)
+        groups = QueryGroups.of(None, self.rows.shape[0])
+        scorer = read_scorer(self.ranker, UserRows.of(self.rows, groups, probed), self.output)
+        return [
+            self._explained(one, other, scorer.shares(one, other, self.settings), place)
+            for (one, other), place in zip(pairs.tolist(), positions, strict=True)
+        ]
 
-    def pair(
-        self, one: int, other: int, positions: tuple[int, int] | None = None
+    def _explained(
+        self, one: int, other: int, shares: Shares, positions: tuple[int, int] | None
     ) -> PairExplanation:
-        """The explanation of two rows."""
-        shares = self.scorer.shares(one, other, self.settings)
         difference = float(shares.contributions.sum())
         scores = float(self.scores[one]), float(self.scores[other])
         _check_agreement(difference, scores, self.scores.dtype)
-        is_sampled = SAMPLED in shares.ways
         return PairExplanation(
             self.names,
             shares.contributions,
             difference,
-            np.sqrt(shares.variance) if is_sampled else None,
+            np.sqrt(shares.variance) if SAMPLED in shares.ways else None,
             values(self.cells, one),
             values(self.cells, other),
             scores,
@@ -565,28 +547,27 @@ class _Explainer:
         )
 
     def _method(self, ways: frozenset[str]) -> str:
-        parts = []
-        against = self.against or "against the other row"
-        if ADDITIVE in ways:
-            parts.append("terms of a sum")
-        if EXACT in ways:
-            parts.append(f"exact Shapley values {against}")
-        if TREES in ways:
-            parts.append("LightGBM's contributions of trees, against the training rows")
-        if SAMPLED in ways:
-            orders = plural(self.settings.n_samples, "order")
-            parts.append(f"Shapley values sampled from {orders} of the features, {against}")
-        return f"{'; '.join(parts)}."
+        orders = plural(self.settings.n_samples, "order")
+        texts = {
+            ADDITIVE: "terms of a sum",
+            EXACT: f"exact Shapley values {self.against}",
+            TREES: "LightGBM's contributions of trees, against the training rows",
+            SAMPLED: f"Shapley values sampled from {orders} of the features, {self.against}",
+        }
+        return f"{'; '.join(text for way, text in texts.items() if way in ways)}."
 
     def _probability(self, one: int, other: int) -> float | None:
         last = last_step(self.ranker)
         if not hasattr(last, "posterior_") and getattr(last, "preference_slope_", None) is None:
             return None  # it has not learned probabilities
-        X = take(self.cells, np.array([one, other]))
-        if last is not getattr(self.ranker, "best_estimator_", self.ranker):
-            X = getattr(self.ranker, "best_estimator_", self.ranker)[:-1].transform(X)
-        first, second = (take(X, np.array([k])) for k in (0, 1))
+        first, second = (take(self._reached, np.array([k])) for k in (one, other))
         return float(last.predict_preference(first, second)[0])
+
+    @cached_property
+    def _reached(self) -> Any:
+        """The rows as the last step gets them, all at once, since a step may scale queries."""
+        steps, _ = split_pipeline(getattr(self.ranker, "best_estimator_", self.ranker))
+        return self.cells if steps is None else transform(steps, self.cells, self.codes)
 
 
 def _check_agreement(difference: float, scores: tuple[float, float], dtype: Any) -> None:
@@ -634,33 +615,29 @@ def _predicted(ranker: Any, cells: Any, codes: Any, output: int) -> Array:
     return scores
 
 
-def _query_rows(X: Any, qid: Any, query: Any) -> tuple[Any, Any]:
-    return _selected(X, qid, query)[:2]
-
-
 def _selected(X: Any, qid: Any, query: Any) -> tuple[Any, Any, Index, QueryGroups]:
     """The rows of a query, an id for each, their numbers, and the queries of all rows."""
     cells = as_cells(X)
     groups = QueryGroups.of(None if qid is None else to_host(qid), cells.shape[0])
-    if query is None:
-        if groups.n_groups > 1:
-            raise ParameterError(
-                f"There are {groups.n_groups} queries: name one of them, as in "
-                f"query={groups.names.tolist()[0]!r}."
-            )
-        return cells, np.zeros(cells.shape[0], dtype=np.intp), np.arange(cells.shape[0]), groups
-    if qid is None:
-        raise ParameterError("query= needs the query of every row, qid=.")
-    names = groups.names.tolist()
-    wanted = query.item() if hasattr(query, "item") else query
-    place = next((k for k, name in enumerate(names) if name == wanted), None)
-    if place is None:
-        place = next((k for k, name in enumerate(names) if str(name) == str(wanted)), None)
-    if place is None:
-        some = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else ".")
-        raise DataError(f"There is no query {query!r}: there are {some}")
-    rows = np.flatnonzero(groups.codes == place)
-    return as_cells(take(cells, rows)), np.zeros(len(rows), dtype=np.intp), rows, groups
+    rows = np.arange(cells.shape[0])
+    if query is None and groups.n_groups > 1:
+        raise ParameterError(
+            f"There are {groups.n_groups} queries: name one of them, as in "
+            f"query={groups.names.tolist()[0]!r}."
+        )
+    if query is not None:
+        if qid is None:
+            raise ParameterError("query= needs the query of every row, qid=.")
+        names = groups.names.tolist()
+        wanted = query.item() if hasattr(query, "item") else query
+        found = [k for k, name in enumerate(names) if name == wanted]
+        found += [k for k, name in enumerate(names) if str(name) == str(wanted)]
+        if not found:
+            some = ", ".join(map(repr, names[:3])) + (", ..." if len(names) > 3 else ".")
+            raise DataError(f"There is no query {query!r}: there are {some}")
+        rows = np.flatnonzero(groups.codes == found[0])
+        cells = as_cells(take(cells, rows))
+    return cells, np.zeros(len(rows), dtype=np.intp), rows, groups
 
 
 def _checked_positions(better: Any, worse: Any, n: int) -> tuple[int, int]:

@@ -205,44 +205,51 @@ class AdditiveScorer(Scorer):
 
 
 @dataclass(frozen=True)
-class ProductTerm:
-    """scale prod_j exp(-rates_j |x_j - y_j|^power)."""
+class Term:
+    """scale prod_j exp(-rates_j |x_j - y_j|^power), a product kernel.
 
-    scale: float
+    If power is None, scale sum_j rates_j x_j y_j, a linear kernel.
+    """
+
     rates: Array
-    power: int
+    power: int | None
+    scale: float = 1.0
+
+    def times(self, other: Term) -> Term | None:
+        """The product, if one of the two is constant, or both have the same power."""
+        for one, another in ((self, other), (other, self)):
+            if one.power is not None and not one.rates.any():  # a constant
+                return replace(another, scale=one.scale * another.scale)
+        if self.power is None or self.power != other.power:
+            return None
+        return Term(self.rates + other.rates, self.power, self.scale * other.scale)
 
 
-@dataclass(frozen=True)
-class LinearTerm:
-    """sum_j scales_j x_j y_j."""
-
-    scales: Array
-
-
-def kernel_terms(kernel: Any, n: int) -> list[ProductTerm | LinearTerm] | None:
+def kernel_terms(kernel: Any, n: int) -> list[Term] | None:
     """A kernel of n columns as a sum of products and linear kernels; None if it is no such sum."""
     if isinstance(kernel, NamedKernel):
-        powers = {"rbf": 2, "laplacian": 1}
-        if kernel.name in powers:
-            return [ProductTerm(1.0, np.full(n, float(kernel.gamma)), powers[kernel.name])]
-        return [LinearTerm(np.ones(n))] if kernel.name == "linear" else None
+        powers = {"rbf": 2, "laplacian": 1, "linear": None}
+        if kernel.name not in powers:
+            return None
+        rate = 1.0 if kernel.name == "linear" else float(kernel.gamma)
+        return [Term(np.full(n, rate), powers[kernel.name])]
     if isinstance(kernel, OnColumns):
         numbers = kernel.numbers(n)
         inner = kernel_terms(kernel.kernel, len(numbers))
-        return None if inner is None else [_on_columns(term, numbers, n) for term in inner]
+        if inner is None:
+            return None
+        return [replace(term, rates=sums(numbers, term.rates, n)) for term in inner]
     if not hasattr(kernel, "clone_with_theta"):
         return None
     from sklearn.gaussian_process import kernels  # imported late: it takes a while
 
     kind = type(kernel)
     if kind is kernels.ConstantKernel:
-        return [ProductTerm(float(kernel.constant_value), np.zeros(n), 2)]
+        return [Term(np.zeros(n), 2, float(kernel.constant_value))]
     if kind is kernels.RBF:
-        return [ProductTerm(1.0, np.broadcast_to(0.5 / np.square(kernel.length_scale), n), 2)]
+        return [Term(np.broadcast_to(0.5 / np.square(kernel.length_scale), n), 2)]
     if kind is kernels.DotProduct:
-        constant = float(kernel.sigma_0) ** 2
-        return [LinearTerm(np.ones(n)), ProductTerm(constant, np.zeros(n), 2)]
+        return [Term(np.ones(n), None), Term(np.zeros(n), 2, float(kernel.sigma_0) ** 2)]
     if kind not in (kernels.Sum, kernels.Product):
         return None
     one, two = (kernel_terms(part, n) for part in (kernel.k1, kernel.k2))
@@ -250,51 +257,35 @@ def kernel_terms(kernel: Any, n: int) -> list[ProductTerm | LinearTerm] | None:
         return None
     if kind is kernels.Sum:
         return one + two
-    made = [_product(a, b) for a in one for b in two]
+    made = [a.times(b) for a in one for b in two]
     known = [term for term in made if term is not None]
     return known if len(known) == len(made) else None
 
 
-def _on_columns(term: ProductTerm | LinearTerm, numbers: Index, n: int) -> ProductTerm | LinearTerm:
-    whole = np.zeros(n)
-    if isinstance(term, LinearTerm):
-        whole[numbers] = term.scales
-        return LinearTerm(whole)
-    whole[numbers] = term.rates
-    return ProductTerm(term.scale, whole, term.power)
+class ClosedFormScorer(ModelScorer):
+    """Shapley values in closed form, against the other row or the mean of a reference."""
 
+    @abstractmethod
+    def against(self, row: int, base: int) -> Array:
+        """f(row) - f(base), divided among the players."""
 
-def _product(
-    a: ProductTerm | LinearTerm, b: ProductTerm | LinearTerm
-) -> ProductTerm | LinearTerm | None:
-    for one, other in ((a, b), (b, a)):
-        if isinstance(one, ProductTerm) and not one.rates.any():  # a constant
-            if isinstance(other, LinearTerm):
-                return LinearTerm(one.scale * other.scales)
-            return ProductTerm(one.scale * other.scale, other.rates, other.power)
-    if isinstance(a, ProductTerm) and isinstance(b, ProductTerm) and a.power == b.power:
-        return ProductTerm(a.scale * b.scale, a.rates + b.rates, a.power)
-    return None
+    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
+        if settings.reference is None:
+            return Shares.exact(self.against(one, other))
+        found = [self.against(one, b) - self.against(other, b) for b in settings.reference]
+        return Shares.exact(np.mean(found, axis=0))
 
 
 @dataclass(frozen=True, eq=False)
-class KernelScorer(ModelScorer):
+class KernelScorer(ClosedFormScorer):
     """Sums of product kernels and linear kernels at points."""
 
     kernel: Any
-    terms: Sequence[ProductTerm | LinearTerm]
+    terms: Sequence[Term]
     points: Any
     weights: Array
 
-    def shares(self, one: int, other: int, settings: ShareSettings) -> Shares:
-        """Shapley values in closed form, against the other row or the mean of a reference."""
-        if settings.reference is None:
-            return Shares.exact(self._against(one, other))
-        found = [self._against(one, b) - self._against(other, b) for b in settings.reference]
-        return Shares.exact(np.mean(found, axis=0))
-
-    def _against(self, row: int, base: int) -> Array:
-        """f(row) - f(base), divided among the players."""
+    def against(self, row: int, base: int) -> Array:
         found = np.zeros(self.n_players)
         x, z, players = self.rows.X[row], self.rows.X[base], self.rows.players
         moves = (x != z) & (players != NOBODY)
@@ -305,8 +296,8 @@ class KernelScorer(ModelScorer):
         own, starts = np.unique(players[columns], return_index=True)
         at, rest = as_dense(self.points[:, columns]), np.flatnonzero(~moves)
         for term in self.terms:
-            if isinstance(term, LinearTerm):
-                slopes = term.scales[columns] * (self.weights @ at)
+            if term.power is None:
+                slopes = term.scale * term.rates[columns] * (self.weights @ at)
                 changes = slopes * (x[columns] - z[columns])
                 found[own] += np.add.reduceat(changes, starts)
                 continue
@@ -318,7 +309,7 @@ class KernelScorer(ModelScorer):
             found[own] += shapley.of_products(P, Q, weights)
         return found
 
-    def _shared_factor(self, term: ProductTerm, z: Array, columns: Index) -> Array:
+    def _shared_factor(self, term: Term, z: Array, columns: Index) -> Array:
         """The product of the factors of the columns that do not move."""
         columns = columns[term.rates[columns] != 0.0]
         if not len(columns):
@@ -329,7 +320,7 @@ class KernelScorer(ModelScorer):
         return term.scale * np.exp(-_distances(term, z, points, columns).sum(axis=1))
 
 
-def _distances(term: ProductTerm, row: Array, points: Array, columns: Index) -> Array:
+def _distances(term: Term, row: Array, points: Array, columns: Index) -> Array:
     """-log of each factor."""
     with np.errstate(over="ignore"):  # an infinite distance is right
         gaps = np.abs(row[columns] - points)
@@ -337,7 +328,7 @@ def _distances(term: ProductTerm, row: Array, points: Array, columns: Index) -> 
 
 
 @dataclass(frozen=True, eq=False)
-class TreeScorer(ModelScorer):
+class TreeScorer(ClosedFormScorer):
     """Sums of trees, by LightGBM's contributions, or in closed form against other rows."""
 
     ranker: BoostedRanker
@@ -354,10 +345,7 @@ class TreeScorer(ModelScorer):
             )
             gaps = np.asarray(found)[0, :-1] - np.asarray(found)[1, :-1]
             return Shares.exact(sums(players, gaps, self.n_players), TREES)
-        if settings.reference is None:
-            return Shares.exact(self._against(one, other))
-        parts = [self._against(one, b) - self._against(other, b) for b in settings.reference]
-        return Shares.exact(np.mean(parts, axis=0))
+        return super().shares(one, other, settings)
 
     @cached_property
     def _paths(self) -> tuple[Index, Index, NDArray[np.bool_], Array]:
@@ -388,7 +376,7 @@ class TreeScorer(ModelScorer):
         first = np.where(np.isnan(x), nodes.missing_first.astype(bool), x <= nodes.threshold)
         return np.asarray(first, dtype=bool)
 
-    def _against(self, row: int, base: int) -> Array:
+    def against(self, row: int, base: int) -> Array:
         leaf, node, side, leaves = self._paths
         found = np.zeros(self.n_players)
         passes = [self._goes_first(k)[node] == side for k in (row, base)]
@@ -469,27 +457,22 @@ def check_ranker(ranker: Any) -> None:
 def read_scorer(model: Any, rows: UserRows, output: int = 0) -> Scorer:
     """A scorer of rows by a fitted model: a ranker, a pipeline or a search."""
     model = inner_model(model)
-    steps = model.steps[:-1] if isinstance(model, Pipeline) else []
-    last = model.steps[-1][1] if steps or isinstance(model, Pipeline) else model
-    encoder = getattr(last, "encoder_", None)
-    if encoder is not None:
-        steps, last = [*steps, ("encoder", encoder)], last.mean_ranker_
-    reached = rows
-    for _, step in steps:
+    steps = [step for _, step in model.steps[:-1]] if isinstance(model, Pipeline) else []
+    last, reached = last_step(model), rows
+    if getattr(last, "encoder_", None) is not None:
+        steps, last = [*steps, last.encoder_], last.mean_ranker_
+    for step in steps:
         behind = reached.through(step)
+        if behind is None and is_within_queries(model):
+            raise DataError(
+                f"{type(step).__name__} mixes features, and features are scaled within queries: "
+                "what a feature adds is not defined. Scale within queries first, or use another "
+                "scaling."
+            )
         if behind is None:
-            return _mixed(model, rows, step, output)
+            return _of_model(model, rows, output)
         reached = behind
     return _scorer(inner_model(last), reached, output)
-
-
-def _mixed(model: Any, rows: UserRows, step: Any, output: int) -> Scorer:
-    if is_within_queries(model):
-        raise DataError(
-            f"{type(step).__name__} mixes features, and a scaling within queries follows: what a "
-            "feature adds is not defined. Scale within queries first, or use another scaling."
-        )
-    return _of_model(model, rows, output)
 
 
 def _of_model(model: Any, rows: UserRows, output: int) -> ModelScorer:

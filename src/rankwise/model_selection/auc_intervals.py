@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar, NamedTuple
+from functools import cached_property
+from typing import Any, ClassVar
 
 import numpy as np
 from scipy.optimize import brentq
@@ -21,7 +22,6 @@ from rankwise.holdout.engine import hold_out
 from rankwise.holdout.hold_out_problem import HoldOutProblem, Pairs
 from rankwise.holdout.leave_pair_out import pair_credit, training_effects
 from rankwise.holdout.scores import given_note, given_words
-from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.hold_outs import (
     LeavePairOut,
     Units,
@@ -36,7 +36,7 @@ from rankwise.model_selection.rows import (
     stratified_folds,
 )
 from rankwise.model_selection.search import RankingSearchCV
-from rankwise.model_selection.trials import RowTrials
+from rankwise.model_selection.trials import RowHoldOuts
 from rankwise.parameters import AnyOf, Choice, Number, Whole, as_generator, check_value
 from rankwise.progress import progress_bar
 from rankwise.tables import Column, Table, TableMixin, plural
@@ -47,19 +47,11 @@ MOST_EFFECTS = 300  # units whose effects as training rows are computed
 TRAINING_SHARE = 0.05  # of the squares of these effects; chosen by simulation
 
 
-class AUCSpread(NamedTuple):
-    """A standard error, and the degrees of freedom of its square."""
-
-    error: float
-    freedom: float
-
-    def quantile(self, level: float) -> float:
-        """The half-width of an interval of this level, in standard errors."""
-        return float(stdtrit(self.freedom, (1 + level) / 2))
-
-    def p_value(self, distance: float) -> float:
-        """Of a distance from the hypothesis, two-sided."""
-        return 2.0 * float(stdtr(self.freedom, -abs(distance) / self.error))
+def on_log_odds(share: float, half_width: float) -> tuple[float, float]:
+    """An interval of a share that is symmetric on the scale of log odds."""
+    half = half_width / (share * (1.0 - share))
+    low, high = expit(logit(share) + np.array([-half, half]))
+    return float(low), float(high)
 
 
 @dataclass(frozen=True, eq=False)
@@ -129,8 +121,11 @@ class PairOutcomes:
             "samples."
         )
 
-    def spread(self) -> AUCSpread:
-        """Of `auc`, from what each unit adds as a test row and as a training row.
+    @cached_property
+    def spread(self) -> tuple[float, float]:
+        """The standard error of `auc`, and the degrees of freedom of its square.
+
+        They follow from what each unit adds as a test row and as a training row.
 
         With the share t of a unit in the outcomes of its pairs (DeLong's), and the effect e of
         its rows on the outcomes of others, the variance is the sum of t^2 + t e over units: a row
@@ -158,42 +153,44 @@ class PairOutcomes:
         noise = sum(n * np.var(part, ddof=1) for n, part in zip(size, of_class, strict=True))
         most = max(len(codes) - len(size), 1.0)
         freedom = 2.0 * variance**2 / noise if noise > 0.0 else most
-        return AUCSpread(float(np.sqrt(variance)), float(np.clip(freedom, 1.0, most)))
+        return float(np.sqrt(variance)), float(np.clip(freedom, 1.0, most))
+
+    def half_width(self, level: float) -> float:
+        """Of an interval of this level, by Student's t."""
+        error, freedom = self.spread
+        return error * float(stdtrit(freedom, (1 + level) / 2))
 
     def interval(self, level: float) -> tuple[float, float]:
         """Symmetric on the scale of log odds; if all outcomes are equal, Newcombe's."""
-        spread = self.spread()
-        if spread.error == 0.0 or self.auc in (0.0, 1.0):
+        if self.spread[0] == 0.0 or self.auc in (0.0, 1.0):
             return self.newcombe(self.auc, level)
-        half = spread.quantile(level) * spread.error / (self.auc * (1.0 - self.auc))
-        low, high = expit(logit(self.auc) + np.array([-half, half]))
-        return float(low), float(high)
+        return on_log_odds(self.auc, self.half_width(level))
 
     def certainty(self, level: float) -> tuple[float | None, float | None, float | None, str]:
         """An interval and the standard error, or the reason why there are none."""
         why = self.too_few()
-        return (None, None, None, why) if why else (*self.interval(level), self.spread().error, "")
+        return (None, None, None, why) if why else (*self.interval(level), self.spread[0], "")
 
     def difference_interval(self, level: float) -> tuple[float, float]:
-        """Of differences of outcomes, symmetric after the inverse hyperbolic tangent.
+        """Of differences of outcomes, from -1 to 1, symmetric on the scale of log odds.
 
         If all outcomes are equal, the bound is the share of pairs that a perfect ranker may order
         wrongly.
         """
-        spread, gap = self.spread(), self.auc
-        if spread.error == 0.0 or abs(gap) == 1.0:
+        gap = self.auc
+        if self.spread[0] == 0.0 or abs(gap) == 1.0:
             most = 1.0 - self.newcombe(1.0, level)[0]
             return max(gap - most, -1.0), min(gap + most, 1.0)
-        half = spread.quantile(level) * spread.error / (1.0 - gap**2)
-        low, high = np.tanh(np.arctanh(gap) + np.array([-half, half]))
-        return float(low), float(high)
+        low, high = on_log_odds((1.0 + gap) / 2.0, self.half_width(level) / 2.0)
+        return 2.0 * low - 1.0, 2.0 * high - 1.0
 
     def difference_p_value(self) -> float:
         """Of the hypothesis that both rankers are equally good, consistent with the interval."""
-        spread, gap = self.spread(), self.auc
-        if spread.error == 0.0 or abs(gap) == 1.0:
+        (error, freedom), gap = self.spread, self.auc
+        if error == 0.0 or abs(gap) == 1.0:
             return float(gap == 0.0)
-        return spread.p_value(float(np.arctanh(gap)) * (1.0 - gap**2))
+        distance = abs(np.arctanh(gap)) * (1.0 - gap**2)
+        return 2.0 * float(stdtr(freedom, -distance / error))
 
     def newcombe(self, auc: float, level: float) -> tuple[float, float]:
         """AUCs from which the given one differs by z standard errors after Hanley and McNeil."""
@@ -543,7 +540,7 @@ def auc_difference(
         return AUCDifference(one.auc - two.auc, *none, *aucs, level, why, shared)
     gap = one.minus(two)
     low, high = gap.difference_interval(level)
-    error, p = gap.spread().error, gap.difference_p_value()
+    error, p = gap.spread[0], gap.difference_p_value()
     return AUCDifference(gap.auc, low, high, error, p, *aucs, level, shared=shared)
 
 
@@ -694,11 +691,11 @@ def nested_leave_pair_out(
         splits = pairs_of_units(labels, units, stratum, n_pairs, rng)
     else:
         splits = stratified_folds(labels, dependent, int(outer), n_repeats, rng)
-    trials = RowTrials(data, splits, RankingScorer.of("auc"))
+    held_out = RowHoldOuts(data, splits)
     pairs, differences, alphas, faults = [], [], [], []
     with progress_bar("Nested hold-outs", len(splits)) as show:
         for k, out in enumerate(splits.tests):
-            old, new, train = trials.sides(estimator, k)
+            old, new, train = held_out.sides(estimator, k)
             fitted, fault = _fitted(estimator, old, within.take(train))
             faults += [] if fault is None else [fault]
             f = np.asarray(fitted.predict(new.X), dtype=np.float64)

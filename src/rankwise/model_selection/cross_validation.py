@@ -21,6 +21,7 @@ from rankwise.model_selection.rows import LabelledRows, Splits, check_fit_and_pr
 from rankwise.model_selection.trials import (
     Batch,
     Predicted,
+    RowHoldOuts,
     RowTrials,
     UnitValues,
     joined_outputs,
@@ -257,8 +258,7 @@ def cross_validate(
     data = LabelledRows.of(X, y, qid, query_weight)
     scorers = _scorers(scoring, data)
     splits = make_splits(cv, data, random_state)
-    some = RowTrials(data, splits, next(iter(scorers.values())))
-    predicted = _held_out(estimator, some, n_jobs)
+    predicted = _held_out(estimator, RowHoldOuts(data, splits), n_jobs)
     per_query, over = {}, {}
     for name, scorer in scorers.items():
         trials = RowTrials(data, splits, scorer)
@@ -313,11 +313,10 @@ def _column_means(
     predicted = _held_out(ranker, trials)
     given = trials.scorer, data, trials.splits, predicted.values
     values = trials.by_query(UnitValues.of(*given, skip_equal_labels=True))[0]
-    known = ~np.isnan(values)
-    if not known.any(axis=0).all():
+    means = joined_outputs(values.T)
+    if np.isnan(means).any():
         raise UndefinedMetricError("No split has two different labels: use fewer splits.")
-    sign = -1.0 if scorer.negated else 1.0
-    return sign * np.where(known, values, 0.0).sum(axis=0) / known.sum(axis=0), predicted.shared
+    return (-means if scorer.negated else means), predicted.shared
 
 
 def _scorers(scoring: Any, data: LabelledRows) -> dict[str, RankingScorer]:
@@ -342,7 +341,7 @@ def _name_of(scoring: Any) -> str:
     return scoring if isinstance(scoring, str) else getattr(scoring, "__name__", repr(scoring))
 
 
-def _held_out(ranker: Any, trials: RowTrials, n_jobs: int | None = None) -> Predicted:
+def _held_out(ranker: Any, trials: RowHoldOuts, n_jobs: int | None = None) -> Predicted:
     """Scores of the rows of all splits."""
 
     def join(batch: Batch, found: list[Predicted]) -> Predicted:
@@ -409,8 +408,7 @@ class QueryLearningCurve(TableMixin):
     def to_table(self) -> Table:
         """A row for each number of training queries."""
         columns = (Column("training queries"), Column(metric_label(self.metric)), Column("s.e."))
-        values = (self.n_training_queries, self.score, self.standard_error)
-        return Table(columns, tuple(zip(*(part.tolist() for part in values), strict=True)))
+        return Table(columns, tuple(zip(*self._frame_columns().values(), strict=True)))
 
     def _frame_columns(self) -> dict[str, Any]:
         return {

@@ -37,7 +37,7 @@ from rankwise.holdout.scores import (
     ObservedComparisons,
 )
 from rankwise.metrics import get_metric
-from rankwise.model_selection.rows import LabelledRows, class_labels
+from rankwise.model_selection.rows import LabelledRows, Splits, class_labels
 from rankwise.parameters import Choice, Whole, as_generator, check_alphas, check_value
 from rankwise.tables import Column, Table, TableMixin
 
@@ -248,10 +248,8 @@ def k_fold(
     if m < 4:
         raise DataError(f"k_fold needs at least 4 rows: got {m}.")
     check_value("n_splits", n_splits, Whole(2, m // 2))
-    rows = np.arange(m)
-    if random_state is not None:
-        rows = as_generator(random_state).permutation(m)
-    folds = [np.sort(rows[k::n_splits]) for k in range(n_splits)]
+    place = None if random_state is None else np.argsort(as_generator(random_state).permutation(m))
+    folds = Splits.in_turn(np.arange(m), n_splits, place).tests
     return _scored(hold_out(problem, Rows(folds)), metric)
 
 

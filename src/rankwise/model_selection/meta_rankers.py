@@ -274,7 +274,7 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
     Tools that were written for LightGBM and XGBoost, such as PyTerrier's
     ``pt.ltr.apply_learned_model(GroupedRanker(RankRLS(scale="standard")), form="ltr")``, pass the
     number of rows of each query to `fit`, and rows of many queries without their ids to `predict`.
-    The ranker must therefore not scale features within queries.
+    The ranker must therefore not scale features or scores within queries.
 
     Parameters
     ----------
@@ -340,14 +340,13 @@ class GroupedRanker(MetaEstimatorMixin, BaseEstimator):
         ranker = clone(self.ranker)
         self.evals_: Any = None
         if eval_set is None and eval_group is None:
-            ranker.fit(X, y, qid=qid)
+            fit_with_queries(ranker, X, y, qid)
         else:
             ranker = self._chosen(ranker, X, y, qid, eval_set, eval_group)
-        scale = getattr(ranker, "scale_", None)
-        if scale is not None and scale.startswith("query-"):
+        if is_within_queries(ranker):
             raise ParameterError(
-                f"The ranker scales features within queries ({scale}), but predict gets rows "
-                'without queries here: use scale="standard" or scale=None.'
+                "The ranker scales features or scores within queries, but predict gets rows "
+                'without queries here: use a ranker with scale="standard" or scale=None.'
             )
         self.ranker_, self.qid_ = ranker, qid
         return self
@@ -794,14 +793,12 @@ class HeldOutPool:
 def is_within_queries(model: Any) -> bool:
     """Whether the difference of two scores depends on the other rows of the query."""
     model = inner_model(model)
-    if scales_within_queries(model):
-        return True
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    last = inner_model(last)
-    mean = getattr(last, "mean_ranker_", last)
+    mean = getattr(model, "mean_ranker_", model)
     if isinstance(mean, MeanRanker):
-        return mean.means_ is None or any(is_within_queries(part) for part in mean.rankers_)
-    return last is not model and is_within_queries(last)
+        return mean.means_ is None or any(map(is_within_queries, mean.rankers_))
+    kinds = "steps", "transformer_list", "transformers_"  # of pipelines, unions, and columns
+    steps = [step for kind in kinds for _, step, *_ in getattr(model, kind, ())]
+    return scales_within_queries(model) or any(map(is_within_queries, steps))
 
 
 def inner_model(model: Any) -> Any:

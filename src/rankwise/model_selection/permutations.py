@@ -28,7 +28,6 @@ from rankwise.holdout.permuted_labels import (
 from rankwise.holdout.scores import given_note, given_words
 from rankwise.metric_names import metric_label
 from rankwise.metrics import QueryValues, get_metric
-from rankwise.metrics.ranking_scorer import RankingScorer
 from rankwise.model_selection.cross_validation import scores_of_columns
 from rankwise.model_selection.hold_outs import Units, check_two_rows, hold_out_problem
 from rankwise.model_selection.rows import (
@@ -39,7 +38,7 @@ from rankwise.model_selection.rows import (
     listed_splits,
     stratified_folds,
 )
-from rankwise.model_selection.trials import RowTrials
+from rankwise.model_selection.trials import RowHoldOuts
 from rankwise.parameters import Whole, as_generator, check_value
 from rankwise.progress import progress_bar
 from rankwise.routing import predict_with_queries
@@ -329,12 +328,12 @@ def _nested_scores(
     ranker: Any, X: Any, labels: Array, Y: Array, units: Units, splits: Splits, alpha: Any
 ) -> Array:
     """The nested AUC of each column of Y, with the folds of the given labels for all of them."""
-    trials = RowTrials(LabelledRows.of(X, labels, None), splits, RankingScorer.of("auc"))
+    held_out = RowHoldOuts(LabelledRows.of(X, labels, None), splits)
     right, compared = np.zeros((2, Y.shape[1]))
     stratum = QueryGroups.of(units.strata, len(labels)).codes
     with progress_bar("Permuted labels", len(splits)) as show:
         for k, out in enumerate(splits.tests):
-            old, new, train = trials.sides(ranker, k)
+            old, new, train = held_out.sides(ranker, k)
             f = np.zeros((len(out), Y.shape[1]))
             # Labels that are all equal in the training rows order nothing: predictions are tied.
             some = np.flatnonzero(np.ptp(Y[train], axis=0) > 0)
@@ -404,14 +403,13 @@ class PermutationImportance(TableMixin):
     def to_table(self) -> Table:
         """A row for each feature, the most important first."""
         order = np.argsort(-self.importance, kind="stable")
-        rows = tuple(
-            (self.names[k], float(self.importance[k]), float(self.standard_error[k])) for k in order
-        )
+        rows = list(zip(*self._frame_columns().values(), strict=True))
         note = (
             f"How much worse {metric_label(self.metric)} is without the feature; it is "
             f"{self.score:.4f} with all."
         )
-        return Table((Column("feature", ""), Column("importance"), Column("s.e.")), rows, note=note)
+        columns = Column("feature", ""), Column("importance"), Column("s.e.")
+        return Table(columns, tuple(rows[k] for k in order), note=note)
 
     def _frame_columns(self) -> dict[str, Any]:
         return {

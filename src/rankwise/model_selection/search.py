@@ -37,8 +37,8 @@ from rankwise.model_selection.trials import (
     Batch,
     ComparisonScorer,
     ComparisonTrials,
-    Outcome,
     PairTrials,
+    Predicted,
     RowTrials,
     TableTrials,
     Trials,
@@ -108,23 +108,18 @@ def _short(value: Any) -> str:
     return text if len(text) <= 30 else f"{text[:29]}\u2026"
 
 
-def _has_best_estimator(search: RankingSearchCV) -> bool:
-    if not search.refit:
-        raise AttributeError(
-            "RankingSearchCV(refit=False) has no fitted ranker. Use refit=True, or fit the "
-            "estimator with best_params_."
-        )
-    return True
+def _if_best(has: Callable[[Any], bool] = lambda ranker: True) -> Any:
+    """A method of searches whose best estimator, which `refit` fits, has what this takes."""
 
+    def is_available(search: RankingSearchCV) -> bool:
+        if not search.refit:
+            raise AttributeError(
+                "RankingSearchCV(refit=False) has no fitted ranker. Use refit=True, or fit the "
+                "estimator with best_params_."
+            )
+        return has(getattr(search, "best_estimator_", search.estimator))
 
-def _ranks_columns(search: RankingSearchCV) -> bool:
-    ranker = getattr(search, "best_estimator_", search.estimator)
-    return _has_best_estimator(search) and is_for_tables(ranker)
-
-
-def _has_preferences(search: RankingSearchCV) -> bool:
-    ranker = getattr(search, "best_estimator_", search.estimator)
-    return _has_best_estimator(search) and hasattr(ranker, "predict_preference")
+    return available_if(is_available)
 
 
 @explain_calls
@@ -290,10 +285,8 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             splits = make_splits(self.cv, data, self.random_state)
             self.n_splits_ = len(splits)
             trials = RowTrials(data, splits, scorer, self.refit == MEAN_OF_BEST)
-            batches, outcomes = self._search(trials, by_split=not isinstance(self.cv, str))
-        mean = None
-        if self.refit == MEAN_OF_BEST:
-            mean = self._mean_of_best(trials, batches, outcomes)
+            found = self._search(trials, by_split=not isinstance(self.cv, str))
+        mean = self._mean_of_best(trials, *found) if self.refit == MEAN_OF_BEST else None
         return self._fit_best(lambda best: fit_with_queries(best, data.X, data.y, data.qid), mean)
 
     def fit_pairs(
@@ -434,16 +427,23 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         check_fit_and_predict("estimator", self.estimator)
         forget(self)
 
-    def _search(
-        self, trials: Trials, *, by_split: bool = False
-    ) -> tuple[list[Batch], list[Outcome]]:
-        """Score all candidates, and keep the results; `by_split`: with a column for each split."""
+    def _search(self, trials: Trials, *, by_split: bool = False) -> tuple[Any, Index]:
+        """Score all candidates, and keep the results; `by_split`: with a column for each split.
+
+        Returns the predictions of the candidates, if outcomes have them, and a number for each
+        candidate, which is the same for those of a batch.
+        """
         self.scorer_: RankingScorer | ComparisonScorer = trials.scorer
         candidates = list_candidates(self.param_grid)
         batches = make_batches(self.estimator, candidates)
-        outcomes: list[Outcome] = run_trials(
-            trials, batches, trials.outcome, n_jobs=self.n_jobs, verbose=bool(self.verbose)
-        )
+
+        def finish(batch: Batch, found: list[Predicted]) -> tuple[Any, ...]:
+            start = perf_counter()
+            outcome = trials.outcome(batch, found)
+            return outcome, *outcome.times(found, perf_counter() - start), found[0].shared
+
+        found = run_trials(trials, batches, finish, n_jobs=self.n_jobs, verbose=bool(self.verbose))
+        outcomes, fit_times, score_times, shared = map(list, zip(*found, strict=True))
         back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
         if len({outcome.splits.shape[1] for outcome in outcomes}) > 1:
             raise ParameterError(
@@ -454,9 +454,9 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             return np.concatenate([getattr(outcome, name) for outcome in outcomes])[back]
 
         results: dict[str, Any] = {}
-        for name in ("fit_time", "score_time"):
-            results[f"mean_{name}"] = of(name).mean(axis=1)
-            results[f"std_{name}"] = of(name).std(axis=1)
+        for name, times in (("fit_time", fit_times), ("score_time", score_times)):
+            results[f"mean_{name}"] = np.concatenate(times)[back].mean(axis=1)
+            results[f"std_{name}"] = np.concatenate(times)[back].std(axis=1)
         for name in dict.fromkeys(name for params in candidates for name in params):
             results[f"param_{name}"] = _masked(name, candidates)
         results["params"] = candidates
@@ -471,11 +471,13 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         self.best_params_ = candidates[self.best_index_]
         self.best_score_ = float(results["mean_test_score"][self.best_index_])
         (self.shared_,) = (
-            outcome.shared
-            for batch, outcome in zip(batches, outcomes, strict=True)
+            one
+            for batch, one in zip(batches, shared, strict=True)
             if self.best_index_ in batch.candidates
         )
-        return batches, outcomes
+        numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
+        kept = None if outcomes[0].predictions is None else of("predictions")
+        return kept, numbers[back]
 
     def _fit_best(self, fit: Callable[[Any], Any], best: Any = None) -> Self:
         """Fit the best candidate, or the mean of several, to all data, unless `refit` is False."""
@@ -499,21 +501,16 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
                 f"scoring: got cv={self.cv!r} and scoring={self.scoring!r}. Use refit=True."
             )
 
-    def _mean_of_best(
-        self, trials: RowTrials, batches: list[Batch], outcomes: list[Outcome]
-    ) -> MeanRanker:
+    def _mean_of_best(self, trials: RowTrials, predictions: Array, batches: Index) -> MeanRanker:
         """The mean of the best candidates, to be fitted; see `HeldOutPool`."""
-        back = np.argsort(np.concatenate([batch.candidates for batch in batches]))
-        predictions: Any = np.concatenate([each.predictions for each in outcomes])[back]
-        numbers = np.repeat(np.arange(len(batches)), [len(batch.candidates) for batch in batches])
-        scores = predictions.reshape(len(back), -1)
-        pool = HeldOutPool.of_splits(trials, scores, numbers[back])
+        scores = predictions.reshape(len(batches), -1)
+        pool = HeldOutPool.of_splits(trials, scores, batches)
         self.mean_indices_ = pool.choose(self.n_best)
         self.score_estimate_ = pool.estimate(self.mean_indices_, pool.outer_values(self.n_best))
         params = self.cv_results_["params"]
         return MeanRanker([with_params(self.estimator, params[k]) for k in self.mean_indices_])
 
-    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
+    @_if_best()  # type: ignore[untyped-decorator]
     def predict(self, X: Any, C: Any = None, *, qid: Any = None) -> Any:
         """Scores of rows by the best ranker: higher is better.
 
@@ -538,7 +535,10 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             raise ParameterError("Columns are for fit_table. Pass queries by name: qid=.")
         return self.best_estimator_.predict(X, C)
 
-    @available_if(_ranks_columns)  # type: ignore[untyped-decorator]
+    def _predict_queries(self, X: Any, qid: Any) -> Any:
+        return self.predict(X, qid=qid)
+
+    @_if_best(is_for_tables)  # type: ignore[untyped-decorator]
     def rank(self, row: Any, C: Any = None, *, k: int = 10) -> tuple[Index, Array]:
         """The k best columns for a row by the best ranker, after `fit_table`.
 
@@ -555,7 +555,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         found: tuple[Index, Array] = self.best_estimator_.rank(row, C, k=k)
         return found
 
-    @available_if(_has_preferences)  # type: ignore[untyped-decorator]
+    @_if_best(lambda ranker: hasattr(ranker, "predict_preference"))  # type: ignore[untyped-decorator]
     def predict_preference(self, X1: Any, X2: Any, **options: Any) -> Any:
         """Probability that a row of X1 is preferred to the row of X2, by the best ranker.
 
@@ -574,7 +574,7 @@ class RankingSearchCV(RankerMixin, MetaEstimatorMixin, BaseEstimator):
         check_is_fitted(self)
         return self.best_estimator_.predict_preference(X1, X2, **options)
 
-    @available_if(_has_best_estimator)  # type: ignore[untyped-decorator]
+    @_if_best()  # type: ignore[untyped-decorator]
     def score(self, X: Any, y: Any, sample_weight: Any = None, qid: Any = None) -> float:
         """The score of these rows by `scoring`, on the scale of `best_score_`.
 

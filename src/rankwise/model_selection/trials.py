@@ -23,10 +23,10 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph import QueryGroups
 from rankwise.graph.comparisons import Comparisons
 from rankwise.holdout.engine import hold_out
-from rankwise.holdout.hold_out_problem import ComparisonFolds as OutOfFolds
-from rankwise.holdout.hold_out_problem import Items
+from rankwise.holdout.hold_out_problem import ComparisonFolds, Items
 from rankwise.holdout.scores import GREATER_IS_BETTER, ObservedComparisons
 from rankwise.metric_names import COMPARISON_METRICS
+from rankwise.metrics.comparison_metrics import clustered_mean
 from rankwise.metrics.ranking_scorer import RankingScorer, in_columns
 from rankwise.model_selection.hold_outs import (
     all_predictions,
@@ -67,7 +67,7 @@ class Batch:
 
 
 class Predicted(NamedTuple):
-    """Predictions for what is held out, for each alpha (or once), and times in seconds.
+    """Predictions for what is held out, for each alpha (or once), and seconds that they took.
 
     `values` are scores of rows, or differences of comparisons, in the order of the splits;
     `probability` is set for comparisons if the ranker predicts it. `shared` names what was computed
@@ -77,7 +77,6 @@ class Predicted(NamedTuple):
     values: Array
     fit_time: float
     predict_time: float = 0.0
-    alphas: Array | None = None
     shared: tuple[str, ...] = ()
     probability: Array | None = None
 
@@ -86,19 +85,28 @@ class Predicted(NamedTuple):
 class Outcome:
     """Held-out scores of a batch, with a row for each of its candidates.
 
-    `splits`, `fit_time` and `score_time` have a column for each split, and `queries` has a column
-    for each query (for each split, without queries). Without splits, the first and the last have no
-    columns, and the times have one. `predictions` are scores of the held-out rows of all splits.
+    `splits` has a column for each split, and `queries` for each query (for each split, without
+    queries). `predictions` are scores of the held-out rows of all splits.
     """
 
     mean: Array
     std: Array
     splits: Array
     queries: Array
-    fit_time: Array
-    score_time: Array
     predictions: Array | None = None
-    shared: tuple[str, ...] = ()
+
+    def times(self, found: list[Predicted], scoring: float) -> tuple[Array, Array]:
+        """Seconds to fit and to score each candidate in each split, of which there is at least one.
+
+        The time of a part of the batch is divided among the candidates and splits that share it.
+        """
+        shape = len(self.mean), max(self.splits.shape[1], 1)
+        shares = shape[0] * shape[1] // len(found)
+        fit, predict = (
+            np.broadcast_to([getattr(part, name) / shares for part in found], shape)
+            for name in ("fit_time", "predict_time")
+        )
+        return fit, predict + scoring / (shape[0] * shape[1])
 
 
 def make_batches(estimator: Any, candidates: Sequence[dict[str, Any]]) -> list[Batch]:
@@ -129,7 +137,7 @@ def with_params(estimator: Any, params: dict[str, Any]) -> Any:
 
 
 def run_trials(
-    trials: Trials,
+    trials: Trials | RowHoldOuts,
     batches: list[Batch],
     finish: Callable[[Batch, list[Predicted]], Any],
     *,
@@ -279,16 +287,11 @@ def joined_outputs(means: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class RowTrials:
-    """Whole queries, or rows of one ranking, held out and scored.
-
-    With `keep_predictions`, outcomes contain them.
-    """
+class RowHoldOuts:
+    """Whole queries, or rows of one ranking, held out."""
 
     data: LabelledRows
     splits: Splits
-    scorer: RankingScorer
-    keep_predictions: bool = False
 
     def parts(self, batch: Batch) -> Sequence[int | None]:
         """The splits to refit for, or [None]: all splits at once, exactly."""
@@ -312,7 +315,7 @@ class RowTrials:
         if k is None:
             held = hold_out_rows(batch.estimator, self.data, self.splits.tests, batch.alphas)
             values = np.asarray(to_host(all_predictions(held)))[:, self.splits.rows]
-            return Predicted(values, perf_counter() - start, 0.0, held.alphas, held.shared)
+            return Predicted(values, perf_counter() - start, shared=held.shared)
         estimator = clone(batch.estimator)
         old, new, train = self.sides(estimator, k)
         steps, ranker = split_pipeline(estimator)
@@ -335,12 +338,28 @@ class RowTrials:
         columns = train if get_tags(estimator).input_tags.pairwise else None
         return self.data.take(train, columns), self.data.take(test, columns), train
 
+
+def _renumber_landmarks(ranker: Any, train: Index, n_rows: int) -> None:
+    """Landmarks that are row numbers of all rows, as row numbers of the training part."""
+    landmarks: Any = getattr(ranker, "landmarks", None)
+    if not isinstance(landmarks, str) and np.ndim(landmarks) == 1:
+        part = LandmarkChoice.of(landmarks, None).for_part(train, n_rows)
+        ranker.set_params(landmarks=part.rows, n_landmarks=None)
+
+
+@dataclass(frozen=True)
+class RowTrials(RowHoldOuts):
+    """The same, scored; with `keep_predictions`, outcomes contain the predictions."""
+
+    scorer: RankingScorer
+    keep_predictions: bool = False
+
     def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
         """The scores of predictions.
 
         A mean is over the queries of all splits: a split with more queries has more weight.
         """
-        start, n_splits = perf_counter(), len(self.splits)
+        n_splits = len(self.splits)
         predictions = np.concatenate([part.values for part in found], axis=1)
         units = UnitValues.of(self.scorer, self.data, self.splits, predictions)
         values, counts = units.means(units.split, n_splits)
@@ -349,15 +368,7 @@ class RowTrials:
         spread = np.where(weights > 0, (splits - mean[:, None]) ** 2, 0.0)
         std = np.sqrt((spread * weights).sum(axis=1) / weights.sum())
         queries = joined_outputs(self.by_query(units))
-        shares = n_splits // len(found) * len(mean)  # of the time of a part
-        fit_time, predict_time = (
-            np.broadcast_to([getattr(part, name) / shares for part in found], splits.shape)
-            for name in ("fit_time", "predict_time")
-        )
-        score_time = predict_time + (perf_counter() - start) / splits.size
-        kept = predictions if self.keep_predictions else None
-        times = fit_time, score_time
-        return Outcome(mean, std, splits, queries, *times, kept, found[0].shared)
+        return Outcome(mean, std, splits, queries, predictions if self.keep_predictions else None)
 
     @property
     def has_query_values(self) -> bool:
@@ -372,14 +383,6 @@ class RowTrials:
         if self.has_query_values:
             return units.means(units.query, self.data.groups.n_groups)[0]
         return units.means(units.split, len(self.splits))[0]
-
-
-def _renumber_landmarks(ranker: Any, train: Index, n_rows: int) -> None:
-    """Landmarks that are row numbers of all rows, as row numbers of the training part."""
-    landmarks: Any = getattr(ranker, "landmarks", None)
-    if not isinstance(landmarks, str) and np.ndim(landmarks) == 1:
-        part = LandmarkChoice.of(landmarks, None).for_part(train, n_rows)
-        ranker.set_params(landmarks=part.rows, n_landmarks=None)
 
 
 @dataclass(frozen=True)
@@ -410,9 +413,8 @@ class PairTrials:
         """See `RowTrials`."""
         error, spread = found[0].values
         score = 0.0 - error if self.scorer.negated else 1.0 - error
-        n = len(score)
-        none, times = np.empty((n, 0)), np.full((n, 1), found[0].fit_time / n)
-        return Outcome(score, spread, none, none, times, 0.0 * times, shared=found[0].shared)
+        none = np.empty((len(score), 0))
+        return Outcome(score, spread, none, none)
 
 
 @dataclass(frozen=True)
@@ -441,12 +443,12 @@ class ComparisonScorer:
         metric = "accuracy" if self.scoring == "disagreement" else self.scoring
         if COMPARISON_METRICS[metric].of == "probability" and probability is None:
             probability = observed.probability(difference)
-        score, error = observed.score(metric, difference, probability)
         values = observed.values(metric, difference, probability)
         if self.scoring == "disagreement":
-            return score - 1.0, error, values - 1.0
-        sign = -1.0 if self.negated else 1.0
-        return sign * score + 0.0, error, sign * values + 0.0
+            values = values - 1.0
+        elif self.negated:
+            values = 0.0 - values
+        return *clustered_mean(values, observed.weight, observed.codes), values
 
 
 @dataclass(frozen=True)
@@ -478,10 +480,8 @@ class ComparisonTrials:
             if self.splits is None:
                 values = hold_out(problem, Items()).predictions
             else:
-                plan = OutOfFolds(
-                    self.splits.fold_of_row if len(self.splits) < len(given) else None
-                )
-                values = hold_out(problem, plan).predictions[:, self.splits.rows]
+                fold = self.splits.fold_of_row if len(self.splits) < len(given) else None
+                values = hold_out(problem, ComparisonFolds(fold)).predictions[:, self.splits.rows]
             return Predicted(values[:, :, 0], perf_counter() - start)
         assert self.splits is not None
         train, test = self.splits.train(k, len(given)), self.splits.tests[k]
@@ -502,29 +502,24 @@ class ComparisonTrials:
 
     def outcome(self, batch: Batch, found: list[Predicted]) -> Outcome:
         """See `RowTrials`."""
-        start, given, n = perf_counter(), self.given, len(found[0].values)
-        rows, split, n_splits = np.arange(len(given)), np.zeros(len(given), dtype=np.intp), 0
-        if self.splits is not None:
-            rows, split, n_splits = self.splits.rows, self.splits.split_of_row, len(self.splits)
-        codes = (
-            np.arange(len(given)) if given.groups is None else QueryGroups.of(given.groups).codes
-        )
-        observed = ObservedComparisons(given.margin[rows], given.weight[rows], codes[rows])
+        given = self.given
+        everything = Splits([np.arange(len(given))]) if self.splits is None else self.splits
+        rows, split = everything.rows, everything.split_of_row
+        codes = rows if given.groups is None else QueryGroups.of(given.groups).codes[rows]
+        observed = ObservedComparisons(given.margin[rows], given.weight[rows], codes)
         values = np.concatenate([part.values for part in found], axis=1)
-        chances: Any = [None] * n
+        chances: Any = [None] * len(values)
         if found[0].probability is not None:
             chances = np.concatenate([part.probability for part in found], axis=1)
         scores = [self.scorer(observed, *one) for one in zip(values, chances, strict=True)]
         mean, error, by_pair = map(np.array, zip(*scores, strict=True))
-        total = np.bincount(split, observed.weight, max(n_splits, 1))
-        by_split = np.full((n, len(total)), np.nan)
-        for k in range(n):
-            sums = np.bincount(split, observed.weight * by_pair[k], len(total))
-            np.divide(sums, total, out=by_split[k], where=total > 0)
-        fit_time = np.full(by_split.shape, sum(part.fit_time for part in found) / by_split.size)
-        score_time = np.full(by_split.shape, (perf_counter() - start) / by_split.size)
-        splits = by_split[:, :n_splits]
-        return Outcome(mean, error, splits, splits, fit_time, score_time)
+        if self.splits is None:
+            by_split = np.empty((len(values), 0))
+        else:
+            sums = [np.bincount(split, observed.weight * one) for one in by_pair]
+            with np.errstate(invalid="ignore"):  # NaN for splits without weight
+                by_split = np.array(sums) / np.bincount(split, observed.weight)
+        return Outcome(mean, error, by_split, by_split)
 
     def baselines(self) -> dict[str, float]:
         """The scores of a random guess, and of "the first one wins"."""
@@ -586,11 +581,7 @@ class TableTrials:
         values = found[0].values
         n = np.isfinite(values).sum(axis=1)
         error = np.nanstd(values, axis=1) / np.sqrt(np.maximum(n - 1, 1))
-        times = np.full((len(values), 1), found[0].fit_time / len(values))
-        return Outcome(
-            np.nanmean(values, axis=1), error, values, values, times, 0.0 * times,
-            shared=found[0].shared,
-        )  # fmt: skip
+        return Outcome(np.nanmean(values, axis=1), error, values, values)
 
 
 Trials: TypeAlias = RowTrials | PairTrials | ComparisonTrials | TableTrials
