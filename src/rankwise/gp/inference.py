@@ -142,8 +142,14 @@ class Differences:
 
     def smoothed(self, tau: Array) -> Array:
         """B' diag(tau) A: O(r min(n^2, N)) time."""
-        L = self.laplacian(tau).astype(self.C.dtype, copy=False)
-        out: Array = L @ self.C if is_sparse(L) else matmul(L, self.C)
+        L, C = self.laplacian(tau).astype(self.C.dtype, copy=False), self.C
+        if is_sparse(L):
+            out, filled = np.zeros_like(C), np.full(len(C), self.rank)
+            filled[: self.stairs] = self.n_context + 1 + np.arange(self.stairs)
+            given = L.indptr, L.indices, L.data, C, filled
+            map_rows(lambda part: _sparse_product(*given, part.start, part.stop, out), C)
+        else:
+            out = matmul(L, C)
         if self.context is not None:
             for k, z in enumerate(self.context.T):
                 out[:, k] = self.to_rows(tau * self.S * z)
@@ -235,6 +241,20 @@ def _squared_gaps(rows: Array, first: Index, second: Index, out: Array) -> None:
         for j in range(len(a)):
             total += (a[j] - b[j]) ** 2
         out[k] = total
+
+
+@compiled
+def _sparse_product(
+    indptr: Index, indices: Index, values: Array, C: Array, filled: Index, start: int, stop: int,
+    out: Array,
+) -> None:  # fmt: skip
+    """Some rows of a sparse matrix times C, added to `out`; row k of C has `filled` entries."""
+    for i in range(start, stop):
+        row = out[i]
+        for p in range(indptr[i], indptr[i + 1]):
+            k, value = indices[p], values[p]
+            for j in range(filled[k]):
+                row[j] += value * C[k, j]
 
 
 @dataclass(frozen=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -81,6 +81,8 @@ PARAMETERS: dict[str, Rule] = {
 }
 
 
+@explain_calls
+@dataclass(eq=False, repr=False)
 class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     """A Gaussian process on comparisons: scores with their uncertainty.
 
@@ -237,42 +239,24 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     option_classes: ClassVar[dict[str, Any]] = {"options": GPOptions}
-    threshold_: float
-    _pool: PoolPosterior | None = None
+    threshold_: float = field(init=False)
+    _pool: PoolPosterior | None = field(default=None, init=False)
 
-    @explain_calls
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        likelihood: str = "probit",
-        noise: float = 1.0,
-        tie_model: Any = "half",
-        flips: Any = "auto",
-        optimizer: Any = "lbfgs",
-        prior_scale: Any = None,
-        marginalize: str | None = None,
-        n_landmarks: int | None = None,
-        landmarks: Any = None,
-        max_pairs: int = 100_000,
-        options: GPOptions | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.noise = noise
-        self.tie_model = tie_model
-        self.flips = flips
-        self.optimizer = optimizer
-        self.prior_scale = prior_scale
-        self.marginalize = marginalize
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.max_pairs = max_pairs
-        self.options = options
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = None
+    _: KW_ONLY
+    likelihood: str = "probit"
+    noise: float = 1.0
+    tie_model: Any = "half"
+    flips: Any = "auto"
+    optimizer: Any = "lbfgs"
+    prior_scale: Any = None
+    marginalize: str | None = None
+    n_landmarks: int | None = None
+    landmarks: Any = None
+    max_pairs: int = 100_000
+    options: GPOptions | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
