@@ -283,16 +283,6 @@ class PoolPosterior:
     log_det: float  # of the weights' precision, relative to the prior's
     log_evidence: float = 0.0
 
-    def extended(self, prior: Array) -> PoolPosterior:
-        """With further pairs, whose sites carry no information yet."""
-        more = np.zeros(len(prior))
-        return replace(
-            self,
-            prior=np.concatenate((self.prior, prior)),
-            tau=np.concatenate((self.tau, more)),
-            nu=np.concatenate((self.nu, more)),
-        )
-
     def matched(
         self,
         first: Index,
@@ -740,7 +730,11 @@ class Evidence:
         pairs needs no more.
         """
         hyper, observed = self.hyper, self.observed
-        return pool.extended(self._prior_variances_from(len(pool.tau))).matched(
+        prior = self._prior_variances_from(len(pool.tau))
+        none = np.zeros(len(prior))  # sites of further pairs carry no information yet
+        parts = zip((pool.prior, pool.tau, pool.nu), (prior, none, none), strict=True)
+        prior, tau, nu = (np.concatenate(both) for both in parts)
+        return replace(pool, prior=prior, tau=tau, nu=nu).matched(
             observed.rows[observed.first],
             observed.rows[observed.second],
             self.slopes(hyper),

@@ -330,7 +330,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         self
         """
         rows, pairs = training_rows(self, X, y, qid, query_weight, sample_weight)
-        keep_solution(self, rows.system, self._minimum(rows.F, pairs))
+        (found,) = minimize(self, rows.F, pairs, [float(self.alpha)])
+        keep_solution(self, rows.system, found)
         warn_of_constants(self, rows.X)
         return self
 
@@ -441,18 +442,15 @@ class RankSVM(RankerMixin, BaseEstimator):
             scale = context_scale(FeatureSpace(), F, given)
             F, context = with_units(F, len(scale)), given.context * scale
         graph = ComparisonGraph.of(n_rows, given, context)
-        found = self._minimum(F, ListedPairs(graph.incidence, given.margin, given.weight))
+        (found,) = minimize(
+            self, F, ListedPairs(graph.incidence, given.margin, given.weight), [float(self.alpha)]
+        )
         w, context_w = np.split(found.w, [len(found.w) - len(scale)])
         keep_solution(self, rows.system, replace(found, w=w))
         if context is not None:
             self.context_coef_ = scale * context_w
         warn_of_parts(self, X, given, n_rows)
         return self
-
-    def _minimum(self, F: Any, pairs: LabelledPairs | ListedPairs) -> NewtonFit:
-        """The weights of features or coordinates."""
-        (found,) = minimize(self, F, pairs, [float(self.alpha)])
-        return found
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
