@@ -55,6 +55,7 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.problem.problem import fits
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
 DRAWN_TRIPLETS = 2000  # held out, from classes
@@ -755,14 +756,12 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
             )
         if self.structure == "identity" and not is_identity:
             raise ParameterError('structure="identity" learns nothing, so init must be "identity".')
-        if self.structure == "dense" and hasattr(os, "sysconf"):  # not on Windows
-            needed = np.dtype(self.dtype).itemsize * shape[0] * shape[1]
-            total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-            if needed > total:
-                raise ParameterError(
-                    f"A dense W of {shape[0]} by {shape[1]} needs {needed / 2**30:.0f} GiB, and "
-                    f"this machine has {total / 2**30:.0f}. Use structure='sparse'."
-                )
+        n_bytes = np.dtype(self.dtype).itemsize * math.prod(shape)
+        if self.structure == "dense" and not fits(n_bytes / 8):
+            raise ParameterError(
+                f"A dense W of {shape[0]} by {shape[1]} needs {n_bytes / 2**30:.0f} GiB, more than "
+                "this machine has. Use structure='sparse'."
+            )
 
     def _check_streamable(self, stream: dict[str, Any] | None) -> None:
         """Check that neither the cuts of a stream nor changed parameters affect W."""

@@ -20,7 +20,7 @@ from rankwise.estimators.ranker_rows import VECTORIZER, explain_rows
 from rankwise.graph.query_groups import (
     check_column_names,
     check_lossless,
-    check_real,
+    finite_numbers,
     missing_entries,
 )
 from rankwise.tables import plural
@@ -413,18 +413,11 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
     """One finite grade and one row of Q for each document."""
-    query = _as_array(qid, "qid")
-    check_real("grades", grades)
-    try:
-        values = _as_array(grades, "grades").astype(np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError("grades must be numbers, where higher is better.") from None
-    for name, given in (("grades", values), ("qid", query)):
-        if given.shape != (D.shape[0],):
-            raise DataError(
-                f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
-            )
-    _refuse(~np.isfinite(values), "grades must be finite: row {k} is not")
+    values, query = finite_numbers("grades", grades, D.shape[0], "row of D"), _as_array(qid, "qid")
+    if query.shape != values.shape:
+        raise DataError(
+            f"qid needs one entry per row of D: got {query.shape} for {len(values)} rows."
+        )
     expected = f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}"
     if query.dtype.kind not in "iu":
         raise DataError(f"{expected}, which are whole numbers: got {query.dtype}.")
