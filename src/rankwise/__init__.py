@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from rankwise.estimators.transductive_rankrls import (
         TransductiveRankRLS as TransductiveRankRLS,
     )
-    from rankwise.gp.pairwise_gp import GPOptions as GPOptions
+    from rankwise.gp.evidence import GPOptions as GPOptions
     from rankwise.gp.pairwise_gp import PairwiseGP as PairwiseGP
     from rankwise.gp.process import OnColumns as OnColumns
     from rankwise.leaderboard.leaderboard import Leaderboard as Leaderboard
@@ -57,7 +57,7 @@ _HOME = {
     },
     "BoostedOptions": "rankwise.boosted.boosted_ranker",
     "ComponentOptions": "rankwise.estimators.kpcrank",
-    "GPOptions": "rankwise.gp.pairwise_gp",
+    "GPOptions": "rankwise.gp.evidence",
     "OnColumns": "rankwise.gp.process",
     "Shrinkage": "rankwise.bilinear.sparse_bilinear",
     "WalkKernel": "rankwise.walks",

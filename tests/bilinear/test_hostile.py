@@ -54,13 +54,16 @@ OK = [[0, 1, 2]]
         (lambda: ranker().fit_graded(X6, X6, [0] * 6, [0] * 6), "No query has documents of diff"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, [7] * 6), "qid must hold rows of Q"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1], [0] * 6), "grades needs one entry per row"),
-        (lambda: ranker().fit_graded(X6, X6, [0, np.nan] * 3, [0] * 6), "row 1 is not"),
+        (lambda: ranker().fit_graded(X6, X6, [0, np.nan] * 3, [0] * 6), "entry 1 is nan"),
         (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:, :3]), "use the same vocabulary"),
         (lambda: ranker().fit(X6, X6, OK).predict(X6, X6[:3]), "score_all takes all pairs"),
         (lambda: ranker().fit(X6, X6, OK).rank(X6, X6), "q must be one row: got 6"),
         (lambda: begun().partial_fit(X6, X6[:, :3], OK), "use the same vocabulary"),
         (lambda: ranker().fit_graded(X6, X6, [0, 1] * 3, ["a"] * 6), "whole numbers: got <U1"),
-        (lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6), "grades must be numbers"),
+        (
+            lambda: ranker().fit_graded(X6, X6, list("abcdef"), [0] * 6),
+            "grades must hold finite numbers",
+        ),
         (lambda: ranker().fit_classes(X6, np.array(["a", 1] * 3, object)), "all numbers or all te"),
         (
             lambda: ranker().fit_classes(X6, ["a", None] * 3),

@@ -319,3 +319,17 @@ def test_context_that_cannot_be_used():
     gp.fit_pairs(X, pairs, context=context)
     with pytest.raises(DataError, match="context has 1 columns, but the ranker was fitted with 2"):
         gp.tell([0, 1], context=[1.0])
+
+
+@pytest.mark.parametrize("likelihood", ["probit", "gaussian"])
+def test_a_weight_counts_as_copies_do_in_a_context(likelihood):
+    X, pairs, gap, context = shown(n=8, n_pairs=12)
+    margin = np.sign(gap) if likelihood == "probit" else gap
+    times = np.arange(12) % 4
+    gp = make_gp(KERNELS["rows"], optimizer=None, tol=1e-10, likelihood=likelihood)
+    copies = np.repeat(np.arange(12), times)
+    apart = clone(gp).fit_pairs(X, pairs[copies], margin=margin[copies], context=context[copies])
+    gp.fit_pairs(X, pairs, margin=margin, weight=times, context=context)
+    assert_allclose(gp.context_scale_, apart.context_scale_, rtol=1e-12)
+    assert_allclose(gp.context_coef_, apart.context_coef_, atol=1e-8)
+    assert_allclose(gp.predict(X), apart.predict(X), atol=1e-8)

@@ -14,6 +14,7 @@ from sklearn.svm import LinearSVC
 from rankwise import RankSVM, load_model, save_model
 from rankwise.data import make_ranking
 from rankwise.errors import ParameterError
+from rankwise.graph import PreferenceGraph
 from rankwise.svm.newton import DELTAS, LabelledPairs, ListedPairs, SmoothedHinge
 from tests.oracles.ranksvm import pair_weights, pairs_of
 from tests.strategies import problems, weightings
@@ -34,9 +35,9 @@ def smooth(s, delta):
 @given(problems(max_rows=12, max_features=2, min_pairs=1), weightings)
 def test_the_smoothed_hinge_is_the_sum_over_pairs(problem, weighting):
     X, y, qid = problem.X, problem.y, np.asarray(problem.qid)
-    _, codes = np.unique(qid, return_inverse=True)
     f, delta = X[:, 0] / (1 + np.abs(X[:, 0]).max()), 0.1
-    state = SmoothedHinge(LabelledPairs.of(y, codes, weighting), delta).at(f)
+    graph = PreferenceGraph.from_scores(y, qid, ties="exclude", weighting=weighting)
+    state = SmoothedHinge(LabelledPairs.of(graph), delta).at(f)
     pairs, c = pairs_of(y, qid), pair_weights(y, qid, weighting)
     loss, gradient = 0.0, np.zeros_like(f)
     for w, (i, j) in zip(c, pairs, strict=True):

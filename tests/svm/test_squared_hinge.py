@@ -6,17 +6,22 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.graph import QueryGroups
+from rankwise.graph import PreferenceGraph, QueryGroups
 from rankwise.svm import newton
-from rankwise.svm.newton import LabelledPairs, PairParts
+from rankwise.svm.newton import LabelledPairs, ListedPairs
 from tests.oracles.ranksvm import hinge_gradient, hinge_hessian, hinge_loss, pairs_of
 from tests.strategies import problems, seeds, weightings
 
 scales = st.sampled_from([0.0, 0.1, 1.0, 10.0])
 
 
+def graph_of(y, qid, weighting="pairs", weights=None):
+    groups = QueryGroups.of(qid).with_row_weights(weights)
+    return PreferenceGraph.from_scores(y, groups, ties="exclude", weighting=weighting)
+
+
 def labelled(problem, weighting="pairs"):
-    return LabelledPairs.of(problem.y, QueryGroups.of(problem.qid).codes, weighting)
+    return LabelledPairs.of(graph_of(problem.y, problem.qid, weighting))
 
 
 @given(problems(), weightings, scales, seeds)
@@ -44,9 +49,8 @@ def test_equal_scores_and_differences_of_one(problem):
 def test_listed_pairs_have_the_same_sums(problem, weighting, scale, less, seed):
     rng = np.random.default_rng(seed)
     f, v, weights = rng.standard_normal((3, len(problem.y)))
-    codes = QueryGroups.of(problem.qid).codes
-    pairs = LabelledPairs.of(problem.y, codes, weighting, None, np.exp(weights))
-    want, found = pairs.at(scale * f, less), pairs.listed().at(scale * f, less)
+    graph = graph_of(problem.y, problem.qid, weighting, np.exp(weights))
+    want, found = (form.of(graph).at(scale * f, less) for form in (LabelledPairs, ListedPairs))
     assert_allclose(found.loss, want.loss, rtol=1e-10, atol=1e-10)
     assert_allclose(found.gradient, want.gradient, rtol=1e-10, atol=1e-10)
     assert_allclose(found.hessian_product(v), want.hessian_product(v), rtol=1e-10, atol=1e-10)
@@ -54,15 +58,15 @@ def test_listed_pairs_have_the_same_sums(problem, weighting, scale, less, seed):
 
 @given(problems())
 def test_number_of_pairs(problem):
-    assert labelled(problem).listed().B.shape[0] == labelled(problem).n_pairs
-    assert labelled(problem).n_pairs == len(pairs_of(problem.y, problem.qid))
+    listed = ListedPairs.of(graph_of(problem.y, problem.qid))
+    assert listed.B.shape[0] == len(pairs_of(problem.y, problem.qid))
 
 
 @pytest.mark.parametrize("offset", [0.0, 1e6])
 def test_scores_far_from_zero_do_not_lose_digits(offset):
     rng = np.random.default_rng(0)
     f, y = rng.standard_normal(50), rng.integers(0, 3, 50).astype(float)
-    pairs = LabelledPairs.of(y, np.zeros(50, dtype=np.intp), "pairs")
+    pairs = LabelledPairs.of(graph_of(y, np.zeros(50, dtype=np.intp)))
     assert_allclose(pairs.at(f + offset).loss, pairs.at(f).loss, rtol=1e-8)
 
 
@@ -80,9 +84,8 @@ def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monk
         np.round(8 * rng.standard_normal(len(qid))) / 8,
         rng.integers(0, 3, len(qid)).astype(float),
     )
-    parts = PairParts.of(y, QueryGroups.of(qid), "rows")
-    assert len(parts.pairs) > 1
-    assert parts.n_pairs == len(pairs_of(y, qid))
+    parts = LabelledPairs.of(graph_of(y, qid, "rows"))
+    assert len(parts.parts) > 1
     truth = (f, y, qid, "rows")
     loss, gradient, H = (of(*truth) for of in (hinge_loss, hinge_gradient, hinge_hessian))
     for pairs in (parts, parts.on(X)):  # threads multiply by X only if queries are adjacent
@@ -97,15 +100,14 @@ def test_parts_of_long_and_short_queries_have_the_same_sums(sorted_queries, monk
 
 
 @pytest.mark.parametrize("weighted", [True, False])
-def test_products_with_few_and_with_many_features_are_equal(weighted, monkeypatch):
+def test_products_with_features(weighted):
     rng = np.random.default_rng(0)
-    X, codes = rng.standard_normal((90, 4)), np.arange(90) // 30
-    f, p, along = rng.standard_normal(90), rng.standard_normal(4), np.empty((2, 90))
+    X, qid = rng.standard_normal((90, 4)), np.arange(90) // 30
+    f, p = rng.standard_normal(90), rng.standard_normal(4)
     weights = rng.random(90) + 0.1 if weighted else None
-    pairs = LabelledPairs.of(np.round(X[:, 0]), codes, "pairs", None, weights)
-    found = []
-    for few, product in zip((0, X.size), along, strict=True):
-        monkeypatch.setattr(newton, "FEW", few)
-        found.append(pairs.at(f).curvature_at(X, p, product))
-    assert_allclose(*found, rtol=1e-10)
-    assert_allclose(along, [X @ p, X @ p], rtol=1e-10)
+    graph = graph_of(np.round(X[:, 0]), qid, "pairs", weights)
+    state = LabelledPairs.of(graph).on(X).at(f)
+    product, along = state.curvature(X, p)
+    want = X.T @ ListedPairs.of(graph).at(f).hessian_product(X @ p)
+    assert_allclose(product, want, rtol=1e-10)
+    assert_allclose(along, X @ p, rtol=1e-10)

@@ -39,8 +39,7 @@ from rankwise.bilinear.triplets import (
     from_classes,
     from_grades,
     from_triplets,
-    held_out_classes,
-    held_out_triplets,
+    has_rows,
 )
 from rankwise.errors import DataError, ModelFileError, ParameterError, warn
 from rankwise.estimators.base import explain_calls
@@ -56,8 +55,10 @@ from rankwise.parameters import (
     check_parameters,
     check_value,
 )
+from rankwise.problem.problem import fits
 
 BLOCK_BYTES = 64 * 2**20  # of Q W at a time
+DRAWN_TRIPLETS = 2000  # held out, from classes
 
 
 class BilinearScorer(BaseEstimator):
@@ -564,9 +565,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         queries, documents = self._rows(Q, D)
         rows = check_triplets(triplets, queries, documents)
         self._set_names(Q, D, query_names, document_names)
-        aside = held_out_triplets(
-            held_out, queries, documents, self._new_queries, self._new_documents
-        )
+        aside = self._held_out(held_out, queries, documents)
         draw = None if self.n_iter is None else from_triplets(rows)
         return self._fit(queries, documents, draw, [rows], aside, checkpoint, checkpoint_every)
 
@@ -605,7 +604,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         numbers = check_classes(labels, rows.shape[0])
         check_full_rows(rows, "X")
         self._set_names(X, X, names, names)
-        aside = held_out_classes(held_out, self._new_queries)
+        aside = self._held_out_classes(held_out)
         return self._fit(
             rows, rows, from_classes(numbers), [numbers], aside, checkpoint, checkpoint_every
         )
@@ -647,9 +646,7 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         queries, documents = self._rows(Q, D)
         query, values = check_grades(grades, qid, queries, documents)
         self._set_names(Q, D, query_names, document_names)
-        aside = held_out_triplets(
-            held_out, queries, documents, self._new_queries, self._new_documents
-        )
+        aside = self._held_out(held_out, queries, documents)
         draw, n_pairs = from_grades(values, query)
         if n_pairs == 0:
             raise DataError(
@@ -759,14 +756,12 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
             )
         if self.structure == "identity" and not is_identity:
             raise ParameterError('structure="identity" learns nothing, so init must be "identity".')
-        if self.structure == "dense" and hasattr(os, "sysconf"):  # not on Windows
-            needed = np.dtype(self.dtype).itemsize * shape[0] * shape[1]
-            total = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES")
-            if needed > total:
-                raise ParameterError(
-                    f"A dense W of {shape[0]} by {shape[1]} needs {needed / 2**30:.0f} GiB, and "
-                    f"this machine has {total / 2**30:.0f}. Use structure='sparse'."
-                )
+        n_bytes = np.dtype(self.dtype).itemsize * math.prod(shape)
+        if self.structure == "dense" and not fits(n_bytes / 8):
+            raise ParameterError(
+                f"A dense W of {shape[0]} by {shape[1]} needs {n_bytes / 2**30:.0f} GiB, more than "
+                "this machine has. Use structure='sparse'."
+            )
 
     def _check_streamable(self, stream: dict[str, Any] | None) -> None:
         """Check that neither the cuts of a stream nor changed parameters affect W."""
@@ -910,6 +905,27 @@ class SparseBilinearRanker(OptionsMixin, BilinearScorer):
         self.n_document_features_ = documents.shape[1]
         self.document_columns_in_ = columns_of(D)
         return queries, documents
+
+    def _held_out(self, given: Any, Q: sp.csr_array, D: sp.csr_array) -> Rows | None:
+        """Triplets of the rows of the fit, or of other rows."""
+        if given is None:
+            return None
+        if has_rows(given):
+            Q, D, given = self._new_queries(given[0]), self._new_documents(given[1]), given[2]
+        return Q, D, check_triplets(given, Q, D, "held_out")
+
+    def _held_out_classes(self, given: Any) -> Rows | None:
+        """Triplets that are drawn from other rows with classes."""
+        if given is None:
+            return None
+        if not isinstance(given, (tuple, list)) or len(given) != 2:
+            raise DataError("held_out of fit_classes must be a tuple (X, labels) of other rows.")
+        rows = self._new_queries(given[0])
+        numbers = check_classes(given[1], rows.shape[0], "held_out labels")
+        full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word have no score
+        kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
+        drawn = from_classes(kept)(np.random.default_rng(0), DRAWN_TRIPLETS)
+        return rows, rows, full[drawn]
 
     def _set_names(self, Q: Any, D: Any, query_names: Any, document_names: Any) -> None:
         for attribute, X, names, n in (

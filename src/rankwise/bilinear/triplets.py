@@ -20,7 +20,7 @@ from rankwise.estimators.ranker_rows import VECTORIZER, explain_rows
 from rankwise.graph.query_groups import (
     check_column_names,
     check_lossless,
-    check_real,
+    finite_numbers,
     missing_entries,
 )
 from rankwise.tables import plural
@@ -234,7 +234,8 @@ def split_queries(
     if rows is not None:
         mine = held[rows[:, 0]]
         left = rows[~_any(held, rows[:, :columns])]
-        documents = preferred_documents(rows, mine)
+        documents = np.zeros(rows[:, 1:].max() + 1, np.bool_)  # that a held-out query prefers
+        documents[rows[mine, 1]] = True
         without = left[~_any(documents, left[:, 1:])]
         if 2 * len(without) >= max(len(left), 1):  # most triplets do without these documents
             training = training.select(lambda triplets: ~_any(documents, triplets[:, 1:]))
@@ -259,13 +260,6 @@ def split_queries(
 def _any(mask: NDArray[np.bool_], rows: Ints) -> NDArray[np.bool_]:
     """Which lines have a row of the mask."""
     return np.asarray(np.logical_or.reduce(mask[rows], axis=1))
-
-
-def preferred_documents(rows: Ints, mine: NDArray[np.bool_]) -> NDArray[np.bool_]:
-    """Documents that some of the triplets prefer."""
-    documents = np.zeros(rows[:, 1:].max() + 1, np.bool_)
-    documents[rows[mine, 1]] = True
-    return documents
 
 
 def unseen_triplets(
@@ -293,12 +287,8 @@ def unseen_triplets(
     return given[rng.permutation(len(given))[:MAX_HELD_OUT]], pairs
 
 
-DRAWN_TRIPLETS = 2000  # from classes
-
 Rows = tuple[sp.csr_array, sp.csr_array, Ints]
 """Rows of queries, rows of documents, and triplets of them."""
-
-CheckRows = Callable[[Any], sp.csr_array]
 
 
 def check_rows(X: Any, name: str) -> sp.csr_array:
@@ -423,18 +413,11 @@ def check_classes(labels: Any, n_rows: int, name: str = "labels") -> NDArray[np.
 
 def check_grades(grades: Any, qid: Any, Q: sp.csr_array, D: sp.csr_array) -> tuple[Ints, Array]:
     """One finite grade and one row of Q for each document."""
-    query = _as_array(qid, "qid")
-    check_real("grades", grades)
-    try:
-        values = _as_array(grades, "grades").astype(np.float64)
-    except (OverflowError, TypeError, ValueError):
-        raise DataError("grades must be numbers, where higher is better.") from None
-    for name, given in (("grades", values), ("qid", query)):
-        if given.shape != (D.shape[0],):
-            raise DataError(
-                f"{name} needs one entry per row of D: got {given.shape} for {D.shape[0]} rows."
-            )
-    _refuse(~np.isfinite(values), "grades must be finite: row {k} is not")
+    values, query = finite_numbers("grades", grades, D.shape[0], "row of D"), _as_array(qid, "qid")
+    if query.shape != values.shape:
+        raise DataError(
+            f"qid needs one entry per row of D: got {query.shape} for {len(values)} rows."
+        )
     expected = f"qid must hold rows of Q, from 0 to {Q.shape[0] - 1}"
     if query.dtype.kind not in "iu":
         raise DataError(f"{expected}, which are whole numbers: got {query.dtype}.")
@@ -460,32 +443,7 @@ def check_names(names: Any, n_features: int, name: str) -> NDArray[Any] | None:
     return given
 
 
-def held_out_triplets(
-    given: Any, Q: sp.csr_array, D: sp.csr_array, queries: CheckRows, documents: CheckRows
-) -> Rows | None:
-    """Triplets of the rows of the fit, or of other rows, which are checked by functions."""
-    if given is None:
-        return None
-    if _has_rows(given):
-        Q, D, given = queries(given[0]), documents(given[1]), given[2]
-    return Q, D, check_triplets(given, Q, D, "held_out")
-
-
-def held_out_classes(given: Any, queries: CheckRows) -> Rows | None:
-    """Triplets that are drawn from other rows with classes."""
-    if given is None:
-        return None
-    if not isinstance(given, (tuple, list)) or len(given) != 2:
-        raise DataError("held_out of fit_classes must be a tuple (X, labels) of other rows.")
-    rows = queries(given[0])
-    numbers = check_classes(given[1], rows.shape[0], "held_out labels")
-    full = np.flatnonzero(np.diff(rows.indptr))  # rows without a known word have no score
-    kept = check_classes(numbers[full], len(full), "held_out labels of rows with a known word")
-    drawn = from_classes(kept)(np.random.default_rng(0), DRAWN_TRIPLETS)
-    return rows, rows, full[drawn]
-
-
-def _has_rows(given: Any) -> bool:
+def has_rows(given: Any) -> bool:
     """Whether held-out triplets come with their own rows: (Q, D, triplets)."""
     if not isinstance(given, (tuple, list)) or len(given) != 3:
         return False

@@ -46,8 +46,7 @@ from rankwise.gp.inference import (
     outcome_information,
     precision_gradient,
     slope_gradient,
-    weights_of_columns,
-    weights_of_landmarks,
+    weights_of,
     weights_of_pairs,
     weights_of_rows,
 )
@@ -62,6 +61,7 @@ from rankwise.gp.process import (
     scale_slopes,
 )
 from rankwise.graph import QueryGroups
+from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters, check_value
 from rankwise.progress import Show, unseen
 
 Likelihood = tuple[float, float] | None  # threshold and flips; None is Gaussian
@@ -283,16 +283,6 @@ class PoolPosterior:
     log_det: float  # of the weights' precision, relative to the prior's
     log_evidence: float = 0.0
 
-    def extended(self, prior: Array) -> PoolPosterior:
-        """With further pairs, whose sites carry no information yet."""
-        more = np.zeros(len(prior))
-        return replace(
-            self,
-            prior=np.concatenate((self.prior, prior)),
-            tau=np.concatenate((self.tau, more)),
-            nu=np.concatenate((self.nu, more)),
-        )
-
     def matched(
         self,
         first: Index,
@@ -350,7 +340,9 @@ class PoolPosterior:
         )
 
 
-_CONTEXT_BOUNDS = (1e-5, 1e5)
+LEAST, MOST = 1e-100, 1e100  # numbers whose squares are finite and not 0
+POSITIVE = Number(LEAST, MOST)
+_CONTEXT_BOUNDS = _GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 _THRESHOLD_BOUNDS = (1e-3, 1e2)
 _FLIPS_BOUNDS = (1e-4, 0.45)
 _SLOPE_BOUNDS = (1e-3, 1e3)
@@ -363,14 +355,60 @@ class NotConverged(Exception):
     """A posterior that must converge did not converge."""
 
 
-@dataclass(frozen=True)
-class InferenceSettings:
-    """How the posterior is computed."""
+OPTIONS: dict[str, Rule] = {
+    "n_restarts_optimizer": Whole(0, 10**6),
+    "inference": Choice("ep", "laplace"),
+    "tol": POSITIVE,
+    "max_sweeps": Whole(1, 10**9),
+}
 
-    likelihood: str
-    method: str
-    tol: float
-    max_sweeps: int
+
+@dataclass(frozen=True)
+class GPOptions:
+    """Settings of a `PairwiseGP` that are rarely changed.
+
+    Parameters
+    ----------
+    noise_bounds : "auto", "fixed" or (float, float), default="auto"
+        Bounds of the noise, if it is learned. "auto": fixed for probit, where only the ratio of
+        the kernel's scale to the noise matters, and (1e-5, 1e5) for gaussian.
+    n_restarts_optimizer : int, default=0
+        Number of further starts of the optimizer, drawn uniformly within the bounds.
+    inference : {"ep", "laplace"}, default="ep"
+        Approximation of the probit posterior: expectation propagation, or Laplace's approximation,
+        which is faster and less accurate.
+    tol : float, default=1e-5
+        Largest error of the moments at the end, relative to their spread.
+    max_sweeps : int, default=200
+        Largest number of sweeps over all compared pairs.
+
+    Examples
+    --------
+    >>> from rankwise import GPOptions, PairwiseGP
+    >>> gp = PairwiseGP(options=GPOptions(inference="laplace", n_restarts_optimizer=2))
+    """
+
+    noise_bounds: Any = "auto"
+    n_restarts_optimizer: int = 0
+    inference: str = "ep"
+    tol: float = 1e-5
+    max_sweeps: int = 200
+
+    def check(self) -> None:
+        """Raise an error if a value is not valid."""
+        check_parameters(self, OPTIONS)
+        if isinstance(self.noise_bounds, str):
+            check_value("noise_bounds", self.noise_bounds, Choice("auto", "fixed"))
+            return
+        try:
+            low, high = (float(value) for value in self.noise_bounds)
+        except (TypeError, ValueError):
+            low, high = np.nan, np.nan
+        if not LEAST <= low <= high <= MOST:
+            raise ParameterError(
+                f'noise_bounds must be "auto", "fixed" or two numbers from {LEAST:g} to '
+                f"{MOST:g}, the smaller first: got {self.noise_bounds!r}."
+            )
 
 
 @dataclass(eq=False)
@@ -381,12 +419,12 @@ class Evidence:
     the weights of the context if there is one, the noise if it is free, the threshold of ties if
     there are any, the slopes of raters if they differ, and the share of flips if it is not 0.
 
-    `hyper` is where the search starts, X the rows that were compared, and `noise_bounds` is None if
-    the noise is fixed. `prior_scale` is the standard deviation of a log-normal prior with median
-    `start`, one or one for each free hyperparameter but the slopes. `spread` is the standard
-    deviation of log slopes, whose median is 0; with 0, they are fixed. With `must_converge`, a
-    posterior that does not converge raises `NotConverged`. `n_sweeps` counts the sweeps of all
-    posteriors. `show` gets the number of posteriors so far, and the log evidence of the last.
+    `hyper` is where the search starts, and X the rows that were compared. `prior_scale` is the
+    standard deviation of a log-normal prior with median `start`, one or one for each free
+    hyperparameter but the slopes. `spread` is the standard deviation of log slopes, whose median is
+    0; with 0, they are fixed. With `must_converge`, a posterior that does not converge raises
+    `NotConverged`. `n_sweeps` counts the sweeps of all posteriors. `show` gets the number of
+    posteriors so far, and the log evidence of the last.
 
     One value costs a posterior (`gp.inference`). A gradient also needs the derivatives of the
     kernel: O(n^2) per hyperparameter, or O(n r) with r landmarks, or with r coordinates of a linear
@@ -397,8 +435,8 @@ class Evidence:
     hyper: Hyperparameters
     X: Array
     observed: PairObservations
-    inference: InferenceSettings
-    noise_bounds: tuple[float, float] | None = None
+    likelihood: str
+    options: GPOptions
     landmarks: Array | None = None
     prior_scale: Any = None
     spread: float = 0.0
@@ -425,8 +463,11 @@ class Evidence:
     def _free(self) -> dict[str, tuple[float, float]]:
         """Free hyperparameters of the likelihood, with their bounds."""
         bounds = {} if self.hyper.context == 0 else {"context": _CONTEXT_BOUNDS}
-        if self.noise_bounds is not None:
-            bounds["noise"] = self.noise_bounds
+        noise = self.options.noise_bounds
+        if not isinstance(noise, str):
+            bounds["noise"] = noise
+        elif noise == "auto" and self.likelihood == "gaussian":
+            bounds["noise"] = _GAUSSIAN_NOISE_BOUNDS
         if self.hyper.threshold > 0:
             bounds["threshold"] = self._threshold_bounds
         if self.spread > 0:
@@ -495,12 +536,12 @@ class Evidence:
         hyper, scale = replace(self.hyper, flips=share), self.prior_scale
         if scale is not None:
             scale = np.append(np.broadcast_to(scale, int((~self.is_slope).sum())), np.inf)
-        inference = replace(self.inference, max_sweeps=min(self.inference.max_sweeps, _PATIENCE))
+        options = replace(self.options, max_sweeps=min(self.options.max_sweeps, _PATIENCE))
         return replace(
             self,
             hyper=hyper,
             prior_scale=scale,
-            inference=inference,
+            options=options,
             must_converge=True,
             n_sweeps=0,
             _best_value=-np.inf,
@@ -530,7 +571,7 @@ class Evidence:
         assert hyper.slopes is not None
         space = self._space(hyper)
         differences, a = self._infer(space, hyper)
-        if self.inference.likelihood == "gaussian":
+        if self.likelihood == "gaussian":
             information = margin_information(a, self.observed.values[:, 1])
         else:
             given = (self.observed.values, hyper.threshold, hyper.flips)
@@ -611,7 +652,7 @@ class Evidence:
         """
         hyper, observed, a = process.hyper, self.observed, process.approximation
         differences = self._differences(self._space(hyper), hyper)
-        is_probit, unit = self.inference.likelihood == "probit", 1.0 / differences.S
+        is_probit, unit = self.likelihood == "probit", 1.0 / differences.S
         likelihood = (hyper.threshold, hyper.flips) if is_probit else None
         out = LeftOut(a, differences, observed, likelihood)
         mean, variance = out.each() if groups is None else out.groups(groups)
@@ -643,7 +684,7 @@ class Evidence:
         hyper, observed, a = process.hyper, self.observed, process.approximation
         differences = self._differences(self._space(hyper), hyper)
         pair, parts = observed.pair, observed.parts
-        if self.inference.likelihood == "gaussian":
+        if self.likelihood == "gaussian":
             push = a.slope[pair]
         else:
             slope = self.slopes(hyper)[pair]
@@ -689,13 +730,17 @@ class Evidence:
         pairs needs no more.
         """
         hyper, observed = self.hyper, self.observed
-        return pool.extended(self._prior_variances_from(len(pool.tau))).matched(
+        prior = self._prior_variances_from(len(pool.tau))
+        none = np.zeros(len(prior))  # sites of further pairs carry no information yet
+        parts = zip((pool.prior, pool.tau, pool.nu), (prior, none, none), strict=True)
+        prior, tau, nu = (np.concatenate(both) for both in parts)
+        return replace(pool, prior=prior, tau=tau, nu=nu).matched(
             observed.rows[observed.first],
             observed.rows[observed.second],
             self.slopes(hyper),
             np.ascontiguousarray(observed.values),
             (hyper.threshold, hyper.flips),
-            max(self.inference.tol, _POOL_TOLERANCE),
+            max(self.options.tol, _POOL_TOLERANCE),
         )
 
     def _prior_variances_from(self, start: int) -> Array:
@@ -715,7 +760,7 @@ class Evidence:
 
     def _differences(self, space: WeightSpace, hyper: Hyperparameters) -> Differences:
         """The differences in the units of the posterior: noise over slope for probit."""
-        if self.inference.likelihood == "gaussian":
+        if self.likelihood == "gaussian":
             return space.differences
         return replace(space.differences, slopes=self.slopes(hyper) / hyper.noise)
 
@@ -726,16 +771,16 @@ class Evidence:
 
         The differences are in its units.
         """
-        settings, values = self.inference, self.observed.values
+        options, values = self.options, self.observed.values
         differences = self._differences(space, hyper)
         start = self._sites(differences) if start is None else start
-        given: Any = {"start": start, "tol": settings.tol, "max_sweeps": settings.max_sweeps}
+        given: Any = {"start": start, "tol": options.tol, "max_sweeps": options.max_sweeps}
         try:
             with np.errstate(over="ignore", invalid="ignore"):
-                if settings.likelihood == "gaussian":
+                if self.likelihood == "gaussian":
                     noise = hyper.noise / self.slopes(hyper)
                     found = gaussian(differences, values[:, 0], values[:, 1], noise)
-                elif settings.method == "laplace":
+                elif options.inference == "laplace":
                     found = laplace(differences, values, hyper.threshold, **given)
                 else:
                     likelihood = hyper.threshold, hyper.flips
@@ -753,14 +798,14 @@ class Evidence:
 
     def _sites(self, differences: Differences) -> Sites | None:
         """The sites of the best gradient, adapted to the present prior."""
-        if self._best is None or self.inference.likelihood == "gaussian":
+        if self._best is None or self.likelihood == "gaussian":
             return None
         (before, best), now = self._best, differences.prior_variances
         return best.sites_for(np.divide(now, before, out=np.ones_like(now), where=before > 0))
 
     def _slope_gradient(self, differences: Differences, a: Approximation) -> Array:
         """Derivatives of the evidence by the log slope of each pair."""
-        if self.inference.likelihood == "gaussian":
+        if self.likelihood == "gaussian":
             return precision_gradient(a, self.observed.values[:, 1])
         return slope_gradient(differences, a)
 
@@ -835,12 +880,13 @@ class Evidence:
     def _space_of_rows(self, kernel: Any, K: Array | None) -> WeightSpace:
         first, second = self.observed.first, self.observed.second
         if self.landmarks is not None:
-            K_nm = kernel_values(kernel, self.X, self.landmarks)
             K_mm = kernel_values(kernel, self.landmarks)
-            return weights_of_landmarks(K_nm, K_mm, first, second)
+            basis = cast(WeightBasis, weights_of_rows(K_mm, first[:0], second[:0]).basis)
+            C = basis.project(kernel_values(kernel, self.X, self.landmarks).T).T
+            return weights_of(basis, C, first, second)
         linear = self._linear(kernel)
         if linear is not None:
-            return weights_of_columns(linear, self.X, first, second)
+            return weights_of(linear, linear.features(self.X).T, first, second)
         K = kernel_values(kernel, self.X) if K is None else K
         few_rows = len(self.X) <= len(first)
         return (weights_of_rows if few_rows else weights_of_pairs)(K, first, second)

@@ -168,7 +168,7 @@ def hold_out(
     slopes = evidence.slopes(evidence.hyper)[evidence.observed.pair]
     for weight, process, m, v in zip(weights, posterior.processes, means, variances, strict=True):
         chances += weight * process.hyper.outcomes(m, v, slopes).T
-    if evidence.inference.likelihood == "gaussian":
+    if evidence.likelihood == "gaussian":
         noise = np.array([[process.hyper.noise] for process in posterior.processes])
         spread = variances + (noise / slopes) ** 2
         logs = -0.5 * (np.square(comparisons.margin - means) / spread + np.log(2 * np.pi * spread))

@@ -35,7 +35,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
-from typing import Any, ClassVar, Literal, cast
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import scipy.sparse as sp
@@ -140,26 +140,16 @@ class Differences:
         values = np.concatenate((tau, tau, -tau, -tau))
         return sp.csr_array(sp.coo_array((values, (rows, columns)), shape=(n, n)))
 
-    def smoothed(self, tau: Array, stairs: int = 0) -> Array:
-        """B' diag(tau) A: O(r min(n^2, N)) time.
-
-        Of the first rows, as many as there are `stairs`, only the blocks that `precision` reads.
-        """
-        L, C = self.laplacian(tau), self.C
+    def smoothed(self, tau: Array) -> Array:
+        """B' diag(tau) A: O(r min(n^2, N)) time."""
+        L, C = self.laplacian(tau).astype(self.C.dtype, copy=False), self.C
         if is_sparse(L):
-            out, (ends, filled) = np.empty_like(C), np.full((2, len(C)), self.rank)
-            steps = self.n_context + np.arange(self.stairs)
-            ends[:stairs] = np.minimum((steps[:stairs] // _BLOCK + 1) * _BLOCK, self.rank)
-            filled[: self.stairs] = steps + 1
-            values = L.data.astype(C.dtype, copy=False)
-            map_rows(
-                lambda part: _sparse_product(
-                    L.indptr, L.indices, values, C, filled, ends, part.start, part.stop, out
-                ),
-                C,
-            )
+            out, filled = np.zeros_like(C), np.full(len(C), self.rank)
+            filled[: self.stairs] = self.n_context + 1 + np.arange(self.stairs)
+            given = L.indptr, L.indices, L.data, C, filled
+            map_rows(lambda part: _sparse_product(*given, part.start, part.stop, out), C)
         else:
-            out = matmul(L.astype(C.dtype, copy=False), C)
+            out = matmul(L, C)
         if self.context is not None:
             for k, z in enumerate(self.context.T):
                 out[:, k] = self.to_rows(tau * self.S * z)
@@ -167,7 +157,7 @@ class Differences:
 
     def precision(self, tau: Array) -> Array:
         """I + A' diag(tau) A in reverse order, lower triangle: O(r^2 n + N r) time."""
-        r, c, Y = self.rank, self.n_context, self.smoothed(tau, self.stairs)
+        r, c, Y = self.rank, self.n_context, self.smoothed(tau)
         P = np.empty((r, r), dtype=self.C.dtype, order="F")
 
         def fill(start: int) -> None:
@@ -255,16 +245,15 @@ def _squared_gaps(rows: Array, first: Index, second: Index, out: Array) -> None:
 
 @compiled
 def _sparse_product(
-    indptr: Index, indices: Index, values: Array, C: Array, filled: Index, ends: Index,
-    start: int, stop: int, out: Array,
+    indptr: Index, indices: Index, values: Array, C: Array, filled: Index, start: int, stop: int,
+    out: Array,
 ) -> None:  # fmt: skip
-    """Some rows of a sparse matrix times C, up to their ends; row k of C has `filled` entries."""
+    """Some rows of a sparse matrix times C, added to `out`; row k of C has `filled` entries."""
     for i in range(start, stop):
-        row = out[i, : ends[i]]
-        row[:] = 0.0
+        row = out[i]
         for p in range(indptr[i], indptr[i + 1]):
             k, value = indices[p], values[p]
-            for j in range(min(ends[i], filled[k])):
+            for j in range(filled[k]):
                 row[j] += value * C[k, j]
 
 
@@ -429,21 +418,10 @@ def weights_of_pairs(K: Array, first: Index, second: Index) -> WeightSpace:
     return WeightSpace(differences, basis, order)
 
 
-def weights_of_landmarks(K_nm: Array, K_mm: Array, first: Index, second: Index) -> WeightSpace:
-    """One weight per landmark: f at the rows follows from f at the landmarks. O(n r^2)."""
-    basis = cast(WeightBasis, weights_of_rows(K_mm, first[:0], second[:0]).basis)
-    return _weights_of(basis, basis.project(K_nm.T).T, first, second)
-
-
-def weights_of_columns(basis: LinearBasis, X: Array, first: Index, second: Index) -> WeightSpace:
-    """One weight per coordinate of a linear function: for fewer coordinates than rows and pairs."""
-    return _weights_of(basis, basis.features(X).T, first, second)
-
-
-def _weights_of(
+def weights_of(
     basis: WeightBasis | LinearBasis, C: Array, first: Index, second: Index
 ) -> WeightSpace:
-    """The space of a basis in which the rows have the coordinates C."""
+    """One weight per landmark, or per column of a linear kernel, from coordinates C of the rows."""
     if len(C) <= len(first):
         return WeightSpace(
             Differences(np.ascontiguousarray(C), first, second), basis, np.arange(len(C))
@@ -506,12 +484,12 @@ class PairObservations:
         low, high = np.minimum(first, second), np.maximum(first, second)
         who = np.zeros(len(first), dtype=np.intp) if rater is None else rater + 1
         shape = (max(len(rows), 1), max(len(rows), 1), int(who.max(initial=0)) + 1)
-        number = _in_order_of_appearance(np.ravel_multi_index((low, high, who), shape))[1]
+        number = QueryGroups.of(np.ravel_multi_index((low, high, who), shape)).codes
         context = comparisons.context
         if context is not None:
             context = sign[:, None] * context + 0.0  # not -0
             kind = np.unique(context, axis=0, return_inverse=True)[1].ravel()
-            number = _in_order_of_appearance(number * (kind.max(initial=0) + 1) + kind)[1]
+            number = QueryGroups.of(number * (kind.max(initial=0) + 1) + kind).codes
         _, shown = np.unique(number, return_index=True)  # a comparison of each pair
         outcome = sign * comparisons.margin
         parts = np.column_stack((outcome > 0, outcome < 0, outcome == 0)).astype(np.float64)
@@ -545,17 +523,8 @@ class PairObservations:
 
 def _positions(pairs: Index) -> tuple[Index, Index, Index]:
     """The distinct rows of pairs, and where the first and the second of each pair are in them."""
-    rows, position = _in_order_of_appearance(pairs.ravel())
-    return rows, position[::2].copy(), position[1::2].copy()
-
-
-def _in_order_of_appearance(values: Index) -> tuple[Index, Index]:
-    """Distinct values, and for every value its position among them."""
-    distinct, where, number = np.unique(values, return_index=True, return_inverse=True)
-    order = np.argsort(where)
-    rank = np.empty_like(order)
-    rank[order] = np.arange(len(order))
-    return distinct[order].astype(np.intp), rank[number].astype(np.intp)
+    groups = QueryGroups.of(pairs.ravel())
+    return groups.names, groups.codes[::2].copy(), groups.codes[1::2].copy()
 
 
 def check_comparisons(

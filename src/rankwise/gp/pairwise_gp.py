@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass, field, replace
 from typing import Any, ClassVar, Self
 
 import numpy as np
@@ -25,7 +25,7 @@ from rankwise.estimators.ranker_rows import (
     warn_of_constants,
     warn_of_spread,
 )
-from rankwise.gp.evidence import Evidence, InferenceSettings, PoolPosterior
+from rankwise.gp.evidence import POSITIVE, Evidence, GPOptions, PoolPosterior
 from rankwise.gp.gp_results import HeldOutComparisons, RaterSlopes, hold_out
 from rankwise.gp.hyperparameters import (
     PRIOR_SCALE,
@@ -65,79 +65,24 @@ from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.problem import check_dense_fits, check_kernel_fits
 from rankwise.progress import progress_bar, unseen
 
-_GAUSSIAN_NOISE_BOUNDS = (1e-5, 1e5)
 _FIRST_THRESHOLD = 0.5
-_LEAST, _MOST = 1e-100, 1e100  # numbers whose squares are finite and not 0
-_POSITIVE = Number(_LEAST, _MOST)
 _LARGEST_FACTOR = 1e150  # of context columns: variances have its square
 _N_SAMPLES = Whole(1, 10**9)
 _CLEAR = 0.975  # quantile of Student's t that a design effect must exceed
 _OF_CONTEXT = ("context_scale_", "context_coef_", "context_std_", "context_variance_")
 PARAMETERS: dict[str, Rule] = {
     "likelihood": Choice("probit", "gaussian"),
-    "noise": _POSITIVE,
-    "tie_model": AnyOf(Choice("half", "threshold"), _POSITIVE),
+    "noise": POSITIVE,
+    "tie_model": AnyOf(Choice("half", "threshold"), POSITIVE),
     "flips": AnyOf(Choice("auto"), Number(0, 0.5, open_high=True)),
     "marginalize": AnyOf(None, Choice("grid", "all")),
     "max_pairs": Whole(1, 10**12),
     "verbose": Flag(),
 }
-OPTIONS: dict[str, Rule] = {
-    "n_restarts_optimizer": Whole(0, 10**6),
-    "inference": Choice("ep", "laplace"),
-    "tol": _POSITIVE,
-    "max_sweeps": Whole(1, 10**9),
-}
 
 
-@dataclass(frozen=True)
-class GPOptions:
-    """Settings of a `PairwiseGP` that are rarely changed.
-
-    Parameters
-    ----------
-    noise_bounds : "auto", "fixed" or (float, float), default="auto"
-        Bounds of the noise, if it is learned. "auto": fixed for probit, where only the ratio of
-        the kernel's scale to the noise matters, and (1e-5, 1e5) for gaussian.
-    n_restarts_optimizer : int, default=0
-        Number of further starts of the optimizer, drawn uniformly within the bounds.
-    inference : {"ep", "laplace"}, default="ep"
-        Approximation of the probit posterior: expectation propagation, or Laplace's approximation,
-        which is faster and less accurate.
-    tol : float, default=1e-5
-        Largest error of the moments at the end, relative to their spread.
-    max_sweeps : int, default=200
-        Largest number of sweeps over all compared pairs.
-
-    Examples
-    --------
-    >>> from rankwise import GPOptions, PairwiseGP
-    >>> gp = PairwiseGP(options=GPOptions(inference="laplace", n_restarts_optimizer=2))
-    """
-
-    noise_bounds: Any = "auto"
-    n_restarts_optimizer: int = 0
-    inference: str = "ep"
-    tol: float = 1e-5
-    max_sweeps: int = 200
-
-    def check(self) -> None:
-        """Raise an error if a value is not valid."""
-        check_parameters(self, OPTIONS)
-        if isinstance(self.noise_bounds, str):
-            check_value("noise_bounds", self.noise_bounds, Choice("auto", "fixed"))
-            return
-        try:
-            low, high = (float(value) for value in self.noise_bounds)
-        except (TypeError, ValueError):
-            low, high = np.nan, np.nan
-        if not _LEAST <= low <= high <= _MOST:
-            raise ParameterError(
-                f'noise_bounds must be "auto", "fixed" or two numbers from {_LEAST:g} to '
-                f"{_MOST:g}, the smaller first: got {self.noise_bounds!r}."
-            )
-
-
+@explain_calls
+@dataclass(eq=False, repr=False)
 class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
     """A Gaussian process on comparisons: scores with their uncertainty.
 
@@ -294,42 +239,24 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
 
     __metadata_request__predict = {"qid": True}  # noqa: RUF012
     option_classes: ClassVar[dict[str, Any]] = {"options": GPOptions}
-    threshold_: float
-    _pool: PoolPosterior | None = None
+    threshold_: float = field(init=False)
+    _pool: PoolPosterior | None = field(default=None, init=False)
 
-    @explain_calls
-    def __init__(
-        self,
-        kernel: Any = None,
-        *,
-        likelihood: str = "probit",
-        noise: float = 1.0,
-        tie_model: Any = "half",
-        flips: Any = "auto",
-        optimizer: Any = "lbfgs",
-        prior_scale: Any = None,
-        marginalize: str | None = None,
-        n_landmarks: int | None = None,
-        landmarks: Any = None,
-        max_pairs: int = 100_000,
-        options: GPOptions | None = None,
-        random_state: Any = None,
-        verbose: bool = False,
-    ) -> None:
-        self.kernel = kernel
-        self.likelihood = likelihood
-        self.noise = noise
-        self.tie_model = tie_model
-        self.flips = flips
-        self.optimizer = optimizer
-        self.prior_scale = prior_scale
-        self.marginalize = marginalize
-        self.n_landmarks = n_landmarks
-        self.landmarks = landmarks
-        self.max_pairs = max_pairs
-        self.options = options
-        self.random_state = random_state
-        self.verbose = verbose
+    kernel: Any = None
+    _: KW_ONLY
+    likelihood: str = "probit"
+    noise: float = 1.0
+    tie_model: Any = "half"
+    flips: Any = "auto"
+    optimizer: Any = "lbfgs"
+    prior_scale: Any = None
+    marginalize: str | None = None
+    n_landmarks: int | None = None
+    landmarks: Any = None
+    max_pairs: int = 100_000
+    options: GPOptions | None = None
+    random_state: Any = None
+    verbose: bool = False
 
     @explain_calls
     def fit(self, X: Any, y: Any, *, qid: Any = None) -> Self:
@@ -405,9 +332,10 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         context : array-like of shape (n_pairs, n_columns), optional
             Features z of the comparisons themselves, such as the position of the first row: the
             difference of scores is then f(x_i) - f(x_j) + z'g. The weights g have independent
-            normal priors with the same variance, in units of the root mean square of each column;
-            the variance is a hyperparameter, after the kernel's. `context_coef_` and `context_std_`
-            are the mean and standard deviation of g. Scores and preferences are for z = 0.
+            normal priors with the same variance, in units of the root mean square of each column,
+            to which a comparison contributes by its weight; the variance is a hyperparameter, after
+            the kernel's. `context_coef_` and `context_std_` are the mean and standard deviation of
+            g. Scores and preferences are for z = 0.
 
         Returns
         -------
@@ -718,16 +646,17 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         -------
         ndarray of shape (n_pairs,)
         """
+        if observed:
+            outcomes = self.predict_outcomes(X1, X2, rater=rater, context=context)
+            return np.asarray(outcomes @ [1.0, 0.5, 0.0])
         X1, X2 = self._new_pairs(X1, X2)
         z = self._scaled_context(context, len(X1))
-        if not observed:
-            if rater is not None:
-                raise ParameterError(
-                    "Whether a score is higher does not depend on the rater: use observed=True for "
-                    "the comparisons of a rater."
-                )
-            return self.posterior_.average(lambda c: c.preference(X1, X2, z))
-        return self._outcomes(X1, X2, rater, z).T @ [1.0, 0.5, 0.0]
+        if rater is not None:
+            raise ParameterError(
+                "Whether a score is higher does not depend on the rater: use observed=True for the "
+                "comparisons of a rater."
+            )
+        return self.posterior_.average(lambda c: c.preference(X1, X2, z))
 
     def predict_outcomes(
         self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None
@@ -760,7 +689,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         """
         X1, X2 = self._new_pairs(X1, X2)
         z = self._scaled_context(context, len(X1))
-        return np.ascontiguousarray(self._outcomes(X1, X2, rater, z).T)
+        slope = self._slopes(rater, len(X1))
+        found = self.posterior_.average(lambda c: c.outcomes(X1, X2, slope, z))
+        return np.ascontiguousarray(found.T)
 
     def predict_tie(self, X1: Any, X2: Any, *, rater: Any = None, context: Any = None) -> Array:
         """Probability of a tie, row by row; needs a ``tie_model`` with a threshold.
@@ -1000,7 +931,10 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         for name in _OF_CONTEXT:
             self.__dict__.pop(name, None)
         if comparisons.context is not None:
-            factors = context_factors(comparisons.context, 1.0, most=_LARGEST_FACTOR)
+            weight = comparisons.weight  # counts as copies of a comparison would
+            share = np.sqrt(weight * (len(weight) / weight.sum())) if len(weight) else weight
+            weighted = share[:, None] * comparisons.context
+            factors = context_factors(weighted, 1.0, most=_LARGEST_FACTOR)
             self.context_scale_ = np.where(factors > 0, factors, 1.0)
         kernel = default_kernel(X) if self.kernel is None else self.kernel
         self.design_effect_ = 1.0
@@ -1017,7 +951,10 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         )
         needs_prior = self.marginalize == "all" and self.likelihood == "probit"
         prior = PRIOR_SCALE if needs_prior and self.prior_scale is None else self.prior_scale
-        evidence = first = self._evidence(start, X, observed, landmarks, prior)
+        rows = X[observed.rows]
+        evidence = first = Evidence(
+            start, rows, observed, self.likelihood, self._options, landmarks, prior
+        )
         # A sweep costs as much as a product of square matrices of this size.
         size = round(math.cbrt(len(observed.rows) ** 2 * len(observed)))
         shown = progress_bar("Posteriors", 0) if self.verbose else nullcontext(unseen)
@@ -1134,20 +1071,6 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             return 0.0
         return _FIRST_THRESHOLD if self.tie_model == "threshold" else float(self.tie_model)
 
-    def _evidence(
-        self, hyper: Any, X: Array, observed: Any, landmarks: Any, prior_scale: Any = None
-    ) -> Evidence:
-        options = self._options
-        settings = InferenceSettings(
-            self.likelihood, options.inference, options.tol, options.max_sweeps
-        )
-        bounds: Any = options.noise_bounds
-        if isinstance(bounds, str):
-            free = bounds == "auto" and self.likelihood == "gaussian"
-            bounds = _GAUSSIAN_NOISE_BOUNDS if free else None
-        rows = X[observed.rows]
-        return Evidence(hyper, rows, observed, settings, bounds, landmarks, prior_scale)
-
     def _fitted_evidence(
         self, X: Array, comparisons: Comparisons, raters: Index | None, threshold: float
     ) -> Evidence:
@@ -1160,7 +1083,8 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
             self.kernel_, self.noise_, threshold, self.flips_, slopes, context=context
         )
         observed = self._observations(comparisons, raters)
-        return replace(self._evidence(hyper, X, observed, self.landmarks_), spread=spread)
+        how = self.likelihood, self._options, self.landmarks_
+        return Evidence(hyper, X[observed.rows], observed, *how, spread=spread)
 
     def _present_evidence(self) -> Evidence:
         """The evidence of all comparisons that were learned from."""
@@ -1194,11 +1118,6 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         """Check rows to predict."""
         check_is_fitted(self)
         return dense(validated(self, X, accept_sparse="csr", dtype=np.float64, reset=False))
-
-    def _outcomes(self, X1: Array, X2: Array, rater: Any, context: Array | None) -> Array:
-        """P(win), P(tie) and P(loss) of checked rows, in a scaled context."""
-        slope = self._slopes(rater, len(X1))
-        return self.posterior_.average(lambda c: c.outcomes(X1, X2, slope, context))
 
     def _scaled_context(self, context: Any, n_pairs: int) -> Array | None:
         """Check the context of comparisons to predict."""

@@ -55,7 +55,7 @@ VALUE_OBJECTS = {
     "auto-explanation": "rankwise.auto.auto_ranker.Explanation",
     "component-options": "rankwise.estimators.kpcrank.ComponentOptions",
     "boosted-options": "rankwise.boosted.boosted_ranker.BoostedOptions",
-    "gp-options": "rankwise.gp.pairwise_gp.GPOptions",
+    "gp-options": "rankwise.gp.evidence.GPOptions",
     "gp-hyperparameters": "rankwise.gp.process.Hyperparameters",
     "gp-process": "rankwise.gp.process.ConditionedProcess",
     "gp-mixture": "rankwise.gp.process.ProcessMixture",

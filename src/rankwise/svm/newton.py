@@ -26,6 +26,7 @@ from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 
 from rankwise.backends.arrays import EPS, Array, Index, Rows, as_slice, is_sparse
 from rankwise.backends.jit import compiled
@@ -36,12 +37,11 @@ from rankwise.backends.parallel import (
     row_products,
     threads_for,
 )
-from rankwise.graph import QueryGroups
+from rankwise.graph.preference_graph import QueryGraph
 
 Result = TypeVar("Result")
 
 PART_ROWS = 6000  # about how many rows a thread processes at a time
-FEW = 2**18  # numbers of features up to which nothing is compiled for products with them
 IN_CACHE = 2**16  # numbers of features that stay in cache between two products
 COST = 100  # of sorting and sums over pairs for a row, in numbers of a product
 
@@ -50,150 +50,53 @@ _FLATTER, _ROUNDING = 0.9, 1e-13
 # Tolerance of Newton directions: a square root of the residual converges superlinearly with fewer
 # products than the residual itself, and the last direction need not be better than the goal.
 _FORCING, _ENOUGH = 0.1, 0.3
-_FEW_THREADS = 3
-_BY_INSERTION = 8  # keys that are sorted faster by insertion than by merging
 
 
-@dataclass(frozen=True)
-class LabelledPairs:
-    """Pairs of rows of the same query with different labels.
+class QueryPart(NamedTuple):
+    """Rows of a few queries, sorted by query, and what sums over their pairs need."""
 
-    Attributes
-    ----------
-    codes : ndarray of shape (n_rows,)
-        The query of each row, numbered from 0.
-    indptr : ndarray of shape (n_queries + 1,)
-        The start of each query when rows are sorted by query.
-    level : ndarray of shape (n_rows,)
-        The rank of each row's label among the labels of its query, starting at 1.
-    weight : ndarray of shape (n_rows,)
-        The weight of the pairs of each row, which is the same throughout a query, times the weight
-        of the row.
-    n_pairs : int
-    row_weights : ndarray of shape (n_rows,) or None
-        The weight of each row, above 0. None: 1.
-    """
-
-    codes: Index
-    indptr: Index
-    level: Index
-    weight: Array
-    n_pairs: int
-    row_weights: Array | None = None
-
-    @cached_property
-    def order(self) -> Index:
-        """The rows, sorted by query."""
-        return np.argsort(self.codes, kind="stable").astype(np.intp, copy=False)
-
-    @classmethod
-    def of(
-        cls,
-        y: Array,
-        codes: Index,
-        weighting: str,
-        query_weights: Array | None = None,
-        row_weights: Array | None = None,
-    ) -> LabelledPairs:
-        """Pairs of labelled rows, with the weightings of preference graphs."""
-        sizes = np.bincount(codes)
-        indptr = np.concatenate(([0], np.cumsum(sizes))).astype(np.intp)
-        order = np.lexsort((y, codes))
-        rises = np.ones(len(y), dtype=np.intp)
-        rises[1:] = y[order[1:]] != y[order[:-1]]
-        rises[indptr[:-1]] = 1
-        running = np.cumsum(rises)
-        level = np.empty(len(y), dtype=np.intp)
-        level[order] = running - np.repeat(running[indptr[:-1]] - 1, sizes)
-        run = np.empty(len(y), dtype=np.intp)
-        run[order] = running - 1
-        of_rows = np.ones(len(y)) if row_weights is None else row_weights
-        n_pairs, _ = _pairs_of_queries(np.ones(len(y)), run, codes)
-        pairs, rows = n_pairs, sizes.astype(np.float64)
-        if row_weights is not None:
-            pairs, rows = _pairs_of_queries(of_rows, run, codes)
-        by_query = {
-            "pairs": np.ones(len(sizes)),
-            "rows": 1.0 / rows,
-            "queries": 1.0 / np.where(n_pairs > 0, pairs, 1.0),
-        }[weighting]
-        if query_weights is not None:
-            by_query = by_query * query_weights
-        weight = by_query[codes] * of_rows
-        return cls(codes, indptr, level, weight, int(n_pairs.sum()), row_weights)
-
-    def listed(self) -> ListedPairs:
-        """All pairs, one by one: fewer operations if there are few, and nothing to compile."""
-        order = np.lexsort((self.level, self.codes))
-        starts = self.indptr[self.codes[order]]
-        begins = np.ones(len(order), dtype=bool)
-        begins[1:] = (np.diff(self.level[order]) != 0) | (np.diff(starts) != 0)
-        of_level = np.maximum.accumulate(np.where(begins, np.arange(len(order)), 0))
-        n_worse = of_level - starts  # the rows of smaller labels come first in a query
-        ends = np.cumsum(n_worse)
-        n_pairs = int(ends[-1])
-        better = np.repeat(order, n_worse)
-        worse = order[np.arange(n_pairs) + np.repeat(starts - (ends - n_worse), n_worse)]
-        entries = np.tile([1.0, -1.0], n_pairs), np.column_stack((better, worse)).ravel()
-        B = sp.csr_array((*entries, 2 * np.arange(n_pairs + 1)), shape=(n_pairs, len(order)))
-        others = 1.0 if self.row_weights is None else self.row_weights[worse]
-        return ListedPairs(B, np.ones(n_pairs), self.weight[better] * others)
-
-    def at(self, f: Array, less: float = 0.0, X: Array | None = None) -> ActivePairs:
-        """The pairs that are active at these scores, with a margin that is smaller by `less`.
-
-        With dense features in C order, the gradient by their weights follows as well.
-        """
-        return ActivePairs(self, f, 1.0 - less, X)
+    rows: Rows
+    indptr: Index  # where each query begins, and the end
+    codes: NDArray[Any]  # the query of each row, numbered from 0
+    level: Index  # the rank of each row's label among the labels of its query, from 1
+    weight: Array  # of the pairs of each row, without the weight of the other row
+    row_weights: Array  # of each row; empty: 1
 
 
 @dataclass(frozen=True, eq=False)
-class PairParts:
-    """`LabelledPairs` of some queries at a time, which threads process.
+class LabelledPairs:
+    """Pairs of rows of the same query with different labels, some queries at a time.
 
     Attributes
     ----------
-    rows : list of slice or ndarray
-        The rows of each part: the same parts for any number of threads, so that sums are equal.
-    pairs : list of LabelledPairs
-        Of the rows of each part.
+    parts : list of QueryPart
+        The same parts for any number of threads, so that sums are equal.
     X : array of shape (n_rows, n_features) or None
         Dense features, if threads are to multiply by these as well.
     """
 
-    rows: list[Rows]
-    pairs: list[LabelledPairs]
+    parts: list[QueryPart]
     X: Any = None
 
     @classmethod
-    def of(cls, y: Array, groups: QueryGroups, weighting: str) -> PairParts:
-        """Pairs of labelled rows, as `LabelledPairs.of`, for each part."""
-        parts = even_parts(groups.sizes.tolist(), max(1, groups.n_rows // PART_ROWS))
-        ends, weights, of_rows = groups.indptr, groups.weights, groups.row_weights
-
-        def of_part(part: slice) -> tuple[Rows, LabelledPairs]:
-            rows = as_slice(groups.order[ends[part.start] : ends[part.stop]])
-            pairs = LabelledPairs.of(
-                y[rows],
-                np.repeat(np.arange(part.stop - part.start), groups.sizes[part]),
-                weighting,
-                None if weights is None else weights[part],
-                None if of_rows is None else of_rows[rows],
+    def of(cls, graph: QueryGraph) -> LabelledPairs:
+        """The pairs of a graph without ties."""
+        groups, of_rows, parts = graph.groups, graph.row_weights, []
+        level = graph.level_of_row - graph.query_ptr[groups.codes] + 1
+        weight = graph.pair_weight[groups.codes] * (1.0 if of_rows is None else of_rows)
+        for queries in even_parts(groups.sizes.tolist(), max(1, groups.n_rows // PART_ROWS)):
+            indptr, sizes = groups.indptr[queries.start : queries.stop + 1], groups.sizes[queries]
+            rows = as_slice(groups.order[indptr[0] : indptr[-1]])
+            codes = np.arange(len(sizes), dtype=np.min_scalar_type(len(sizes))).repeat(sizes)
+            of_part = np.empty(0) if of_rows is None else of_rows[rows]
+            parts.append(
+                QueryPart(rows, indptr - indptr[0], codes, level[rows], weight[rows], of_part)
             )
-            return rows, pairs
+        return cls(parts)
 
-        # Many short calls of NumPy: more threads would wait for the interpreter lock.
-        found = map_in_threads(of_part, parts, min(_FEW_THREADS, threads_for(groups.n_rows * COST)))
-        return cls(*map(list, zip(*found, strict=True)))
-
-    @property
-    def n_pairs(self) -> int:
-        """The number of pairs."""
-        return sum(pairs.n_pairs for pairs in self.pairs)
-
-    def on(self, X: Any) -> PairParts:
+    def on(self, X: Any) -> LabelledPairs:
         """The same pairs, of rows with these features."""
-        adjacent = all(isinstance(rows, slice) for rows in self.rows)
+        adjacent = all(isinstance(part.rows, slice) for part in self.parts)
         dense = not is_sparse(X) and X.flags.c_contiguous
         return replace(self, X=X) if adjacent and dense else self
 
@@ -203,7 +106,7 @@ class PairParts:
 
     def map(self, function: Callable[[int], Result], n_rows: int) -> list[Result]:
         """Results for each part, from work on all rows that threads share."""
-        return map_in_threads(function, range(len(self.rows)), threads_for(n_rows * COST))
+        return map_in_threads(function, range(len(self.parts)), threads_for(n_rows * COST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -223,6 +126,23 @@ class ListedPairs:
     B: Any
     margin: Array
     weight: Array
+
+    @classmethod
+    def of(cls, graph: QueryGraph) -> ListedPairs:
+        """The pairs of a graph without ties: faster than sorted sums if there are few."""
+        groups, rows, n_pairs = graph.groups, graph.rows, graph.n_pairs
+        starts = np.repeat(groups.indptr[:-1], groups.sizes)
+        n_worse = np.repeat(graph.level_ptr[:-1], graph.level_sizes) - starts
+        better = np.repeat(rows, n_worse)
+        worse = rows[
+            np.arange(n_pairs) + np.repeat(starts - (np.cumsum(n_worse) - n_worse), n_worse)
+        ]
+        entries = np.tile([1.0, -1.0], n_pairs), np.column_stack((better, worse)).ravel()
+        B = sp.csr_array((*entries, 2 * np.arange(n_pairs + 1)), shape=(n_pairs, len(rows)))
+        weight = graph.pair_weight[groups.codes[better]]
+        if graph.row_weights is not None:
+            weight = weight * graph.row_weights[better] * graph.row_weights[worse]
+        return cls(B, np.ones(n_pairs), weight)
 
     @cached_property
     def transposed(self) -> Any:
@@ -277,8 +197,8 @@ class ActiveComparisons(ActiveLoss):
         return np.asarray(2.0 * (transposed @ (self._weight * (B @ v))))
 
 
-class ActivePairs(ActiveLoss):
-    """Loss of scores f, its gradient in f, and products with its generalized Hessian.
+class ActivePart:
+    """Loss of scores f of a part, its gradient in f, and products with its generalized Hessian.
 
     Attributes
     ----------
@@ -290,77 +210,74 @@ class ActivePairs(ActiveLoss):
         Its derivative with respect to the weights of the features, if these were given.
     """
 
-    def __init__(self, pairs: LabelledPairs, f: Array, margin: float, X: Array | None) -> None:
-        m, of_rows = len(f), np.ones(0) if pairs.row_weights is None else pairs.row_weights
-        scores, by_score, degree = np.empty(m), pairs.order.copy(), np.empty(m)
-        self._state = scores, by_score, pairs.indptr, pairs.level, pairs.weight, of_rows, degree
+    def __init__(self, part: QueryPart, f: Array, margin: float, X: Array | None) -> None:
+        m, (_, indptr, codes, level, weight, of_rows) = len(f), part
+        by_score = np.argsort(f)
+        by_score = by_score[np.argsort(codes[by_score], kind="stable")]
+        medians = by_score[(indptr[:-1] + indptr[1:]) // 2]
+        scores = f / margin
+        scores -= scores[medians][codes]  # sums of large scores would lose digits
+        self._state = scores, by_score, indptr, level, weight, of_rows, np.empty(m)
         X = np.empty((m, 0)) if X is None else X
         self.gradient, self.of_weights = np.empty(m), np.zeros(X.shape[1])
         # Arrays are made here: making them in compiled code takes half a second to compile.
-        space = np.empty((4, m + 1)), np.empty(m, dtype=np.intp), np.zeros((2, 2, m))
-        found = _activate(f, margin, *self._state, self.gradient, X, self.of_weights, *space)
+        space = np.empty((4, m + 1)), np.zeros((2, 2, m))
+        found = _activate(*self._state, margin, self.gradient, X, self.of_weights, *space)
         self.loss = float(found)
 
     def hessian_product(self, v: Array) -> Array:
-        """The Hessian with respect to f times v, by the Laplacian of the active pairs."""
-        scores, by_score, indptr, level, weight, of_rows, degree = self._state
-        v = np.ascontiguousarray(v, dtype=np.float64)
-        with np.errstate(over="ignore", invalid="ignore"):
-            of_partners = of_rows * v if len(of_rows) else v
-            sums, trees = np.zeros((2, 2, len(v))), np.empty((2, len(v) + 1))
-            _active_sums(scores, by_score, indptr, level, of_partners, of_partners, trees, sums)
-            return np.asarray(2.0 * weight * (degree * v - sums[0, 1] - sums[1, 1]))
+        """The Hessian with respect to f times v."""
+        return np.asarray(_curvature(*self._state, np.ascontiguousarray(v, dtype=np.float64)))
 
-    def curvature_at(self, X: Array, p: Array, along: Array) -> Array:
+    def curvature(self, X: Array, p: Array, along: Array) -> Array:
         """The Hessian with respect to w times p; X p is written. For C-ordered arrays."""
-        if X.size <= FEW:
-            row_products(X, p, along)
-            return column_products(X, self.hessian_product(along))
         return np.asarray(_curvature_of_weights(*self._state, X, p, along))
 
 
 class ActiveParts(ActiveLoss):
-    """`ActivePairs` of each part, in threads."""
+    """`ActivePart` of each part, in threads."""
 
-    def __init__(self, parts: PairParts, f: Array, less: float) -> None:
-        self._parts = parts
+    def __init__(self, pairs: LabelledPairs, f: Array, less: float) -> None:
+        self._pairs = pairs
         self.gradient: Array = np.empty(len(f))
 
-        def of_part(k: int) -> ActivePairs:
-            rows = parts.rows[k]
-            state = parts.pairs[k].at(f[rows], less, None if parts.X is None else parts.X[rows])
-            self.gradient[rows] = state.gradient
+        def of_part(k: int) -> ActivePart:
+            part, X = pairs.parts[k], pairs.X
+            state = ActivePart(part, f[part.rows], 1.0 - less, None if X is None else X[part.rows])
+            self.gradient[part.rows] = state.gradient
             return state
 
-        self._states = parts.map(of_part, len(f))
+        self._states = pairs.map(of_part, len(f))
         self.loss = sum(state.loss for state in self._states)
 
     def hessian_product(self, v: Array) -> Array:
         """The Hessian with respect to f times v."""
-        rows, out = self._parts.rows, np.empty(len(v))
+        out = np.empty(len(v))
 
         def multiply(k: int) -> None:
-            out[rows[k]] = self._states[k].hessian_product(v[rows[k]])
+            rows = self._pairs.parts[k].rows
+            out[rows] = self._states[k].hessian_product(v[rows])
 
-        self._parts.map(multiply, len(v))
+        self._pairs.map(multiply, len(v))
         return out
 
     def slope(self, X: Any) -> Array:
         """The gradient with respect to w."""
-        if self._parts.X is None:
+        if self._pairs.X is None:
             return super().slope(X)
         return sum_of([state.of_weights for state in self._states])
 
     def curvature(self, X: Any, p: Array) -> tuple[Array, Array]:
         """The Hessian with respect to w times p, and X p."""
-        if self._parts.X is None:
+        if self._pairs.X is None:
             return super().curvature(X, p)
-        rows, along = self._parts.rows, np.empty(X.shape[0])
+        along = np.empty(X.shape[0])
 
         def multiply(k: int) -> Array:
-            return self._states[k].curvature_at(X[rows[k]], p, along[rows[k]])
+            rows = self._pairs.parts[k].rows
+            return self._states[k].curvature(X[rows], p, along[rows])
 
-        return sum_of(self._parts.map(multiply, X.size)), along
+        return sum_of(self._pairs.map(multiply, X.size)), along
 
 
 @dataclass(frozen=True)
@@ -376,7 +293,7 @@ class NewtonFit:
     converged: bool
 
 
-SquaredHinges: TypeAlias = "LabelledPairs | PairParts | ListedPairs"
+SquaredHinges: TypeAlias = "LabelledPairs | ListedPairs"
 PairLosses: TypeAlias = "SquaredHinges | SmoothedHinge"
 
 
@@ -448,7 +365,7 @@ def squared_hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs, PairParts, ListedPairs or SmoothedHinge
+    pairs : LabelledPairs, ListedPairs or SmoothedHinge
     lams : sequence of float
     tol : float
         Target norm of the gradient, relative to w = 0.
@@ -571,71 +488,19 @@ def _search(
     return None
 
 
-def _pairs_of_queries(weights: Array, run: Index, codes: Index) -> tuple[Array, Array]:
-    """The weight of the pairs with different labels of each query, and of its rows.
-
-    `run` numbers the labels of all queries, and `codes` the queries.
-    """
-    query_of_run = np.empty(int(run.max()) + 1, dtype=np.intp)
-    query_of_run[run] = codes
-    of_run = np.bincount(run, weights)
-    rows = np.asarray(np.bincount(query_of_run, of_run), dtype=np.float64)
-    return np.bincount(query_of_run, of_run * (rows[query_of_run] - of_run)) / 2, rows
-
-
-@compiled
-def _sort(keys: Array, rows: Index, merged: Array, of_merged: Index) -> None:
-    """Sort keys and their rows; equal keys keep their order.
-
-    A few keys at a time are sorted by insertion, and then merged into the last two arrays. NumPy's
-    own sort cannot be called without the interpreter lock, and takes a second to compile.
-    """
-    n, width = len(keys), _BY_INSERTION
-    for first in range(0, n, width):
-        for k in range(first + 1, min(first + width, n)):
-            key, row, at = keys[k], rows[k], k
-            while at > first and keys[at - 1] > key:
-                keys[at], rows[at] = keys[at - 1], rows[at - 1]
-                at -= 1
-            keys[at], rows[at] = key, row
-    while width < n:
-        for first in range(0, n, 2 * width):
-            middle, end = min(first + width, n), min(first + 2 * width, n)
-            i, j = first, middle
-            for k in range(first, end):
-                if j == end or (i < middle and keys[i] <= keys[j]):
-                    merged[k], of_merged[k] = keys[i], rows[i]
-                    i += 1
-                else:
-                    merged[k], of_merged[k] = keys[j], rows[j]
-                    j += 1
-        for k in range(n):
-            keys[k], rows[k] = merged[k], of_merged[k]
-        width *= 2
-
-
 @compiled
 def _activate(
-    f: Array, margin: float, scores: Array, by_score: Index, indptr: Index, level: Index,
-    weight: Array, of_rows: Array, degree: Array, gradient: Array, X: Array, of_weights: Array,
-    space: Array, spare_rows: Index, sums: Array,
+    scores: Array, by_score: Index, indptr: Index, level: Index, weight: Array, of_rows: Array,
+    degree: Array, margin: float, gradient: Array, X: Array, of_weights: Array, space: Array,
+    sums: Array,
 ) -> float:  # fmt: skip
     """The loss of active pairs, and its gradient, in one call without the interpreter lock.
 
-    It writes `scores` in units of the margin, `by_score`, sorted within queries, the number of
-    pairs of each row, and the gradient in the scores and in the weights of the features X. Sums and
-    the gradient in the weights are 0 before; `space` has four rows of at least n + 1 numbers.
+    Scores are in units of the margin. It writes the number of pairs of each row, and the gradient
+    in the scores and in the weights of the features X. Sums and the gradient in the weights are 0
+    before; `space` has four rows of at least n + 1 numbers.
     """
-    n, keys, spare, trees = len(f), space[0], space[1], space[2:]
-    for k in range(n):
-        keys[k] = f[by_score[k]] / margin
-    for g in range(len(indptr) - 1):
-        lo, hi = indptr[g], indptr[g + 1]
-        _sort(keys[lo:hi], by_score[lo:hi], spare, spare_rows)
-        median = keys[(lo + hi) // 2]
-        for k in range(lo, hi):
-            scores[by_score[k]] = keys[k] - median  # sums of large scores would lose digits
-    weights, weighted = spare, keys
+    n, weights, weighted, trees = len(scores), space[0], space[1], space[2:]
     for i in range(n):
         weights[i] = of_rows[i] if len(of_rows) > 0 else 1.0
         weighted[i] = weights[i] * scores[i]
@@ -788,7 +653,7 @@ def hinge(
     Parameters
     ----------
     X : array or sparse of shape (n_rows, n_features)
-    pairs : LabelledPairs, PairParts or ListedPairs
+    pairs : LabelledPairs or ListedPairs
     lams : sequence of float
     tol, max_iter
         As for `squared_hinge`, for the last width; steps count for all widths together.

@@ -41,7 +41,7 @@ from rankwise.estimators.ranker_rows import (
     warn_of_far_values,
 )
 from rankwise.graph.comparisons import Comparisons
-from rankwise.graph.preference_graph import ComparisonGraph
+from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph
 from rankwise.graph.query_groups import check_labels_differ, numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_alphas, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, LandmarkSystem
@@ -53,7 +53,6 @@ from rankwise.svm.newton import (
     LabelledPairs,
     ListedPairs,
     NewtonFit,
-    PairParts,
     hinge,
     least_lam,
     squared_hinge,
@@ -131,7 +130,7 @@ def keep_solution(ranker: Any, system: LandmarkSystem | None, found: NewtonFit) 
 
 def training_rows(
     ranker: Any, X: Any, y: Any, qid: Any, query_weight: Any, sample_weight: Any
-) -> tuple[TrainingRows, PairParts | ListedPairs]:
+) -> tuple[TrainingRows, LabelledPairs | ListedPairs]:
     """Validated rows, and the pairs that follow from their labels."""
     check_parameters(ranker, ranker.parameters)
     forget(ranker)
@@ -145,15 +144,11 @@ def training_rows(
         groups, (X, y, qid) = kept.groups, kept.of_training(ranker, X, y, qid)
     check_labels_differ(y, groups)
     ranker.n_queries_ = groups.n_groups
-    labels = np.asarray(y, np.float64)
-    pairs = PairParts.of(labels, groups, ranker.weighting)
+    graph = QueryGraph.build(y, groups, n_rows=None, ties="exclude", weighting=ranker.weighting)
     check_not_tiny(note_range(ranker, X))
-    few = pairs.n_pairs <= FEW_PAIRS + 4 * min(len(labels), FEW_ROWS)
-    rows = TrainingRows.of(ranker, X, qid, kept)
-    if not few:
-        return rows, pairs
-    weights = groups.weights, groups.row_weights
-    return rows, LabelledPairs.of(labels, groups.codes, ranker.weighting, *weights).listed()
+    few = graph.n_pairs <= FEW_PAIRS + 4 * min(len(y), FEW_ROWS)
+    pairs = ListedPairs.of(graph) if few else LabelledPairs.of(graph)
+    return TrainingRows.of(ranker, X, qid, kept), pairs
 
 
 def note_range(ranker: Any, X: Any) -> ColumnStatistics:
@@ -164,7 +159,7 @@ def note_range(ranker: Any, X: Any) -> ColumnStatistics:
 
 
 def minimize(
-    ranker: Any, X: Any, pairs: PairParts | ListedPairs, alphas: list[float]
+    ranker: Any, X: Any, pairs: LabelledPairs | ListedPairs, alphas: list[float]
 ) -> list[NewtonFit]:
     """The fit for each alpha; a warning if one has not converged.
 
@@ -335,7 +330,8 @@ class RankSVM(RankerMixin, BaseEstimator):
         self
         """
         rows, pairs = training_rows(self, X, y, qid, query_weight, sample_weight)
-        keep_solution(self, rows.system, self._minimum(rows.F, pairs))
+        (found,) = minimize(self, rows.F, pairs, [float(self.alpha)])
+        keep_solution(self, rows.system, found)
         warn_of_constants(self, rows.X)
         return self
 
@@ -446,18 +442,15 @@ class RankSVM(RankerMixin, BaseEstimator):
             scale = context_scale(FeatureSpace(), F, given)
             F, context = with_units(F, len(scale)), given.context * scale
         graph = ComparisonGraph.of(n_rows, given, context)
-        found = self._minimum(F, ListedPairs(graph.incidence, given.margin, given.weight))
+        (found,) = minimize(
+            self, F, ListedPairs(graph.incidence, given.margin, given.weight), [float(self.alpha)]
+        )
         w, context_w = np.split(found.w, [len(found.w) - len(scale)])
         keep_solution(self, rows.system, replace(found, w=w))
         if context is not None:
             self.context_coef_ = scale * context_w
         warn_of_parts(self, X, given, n_rows)
         return self
-
-    def _minimum(self, F: Any, pairs: PairParts | ListedPairs) -> NewtonFit:
-        """The weights of features or coordinates."""
-        (found,) = minimize(self, F, pairs, [float(self.alpha)])
-        return found
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
         """Scores of rows: higher is better.
