@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce, singledispatch
-from operator import add
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from rankwise.errors import DataError, ExportError
 from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.export._graph import IN_FLOAT32, ML, Value, kernel_values
 from rankwise.export._stages import (
+    MEAN,
     Affine,
     Branches,
     Calendar,
@@ -31,14 +31,8 @@ from rankwise.export._stages import (
     Stage,
     WithinQuery,
     between,
-    draw_rows,
-    emit_all,
-    first_known,
-    first_uses,
-    linear_of,
+    every_stage,
     stages_in_order,
-    standardized,
-    uniform,
 )
 from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
@@ -49,43 +43,22 @@ from rankwise.preprocessing.table_encoder import encoder_of
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM
 
-EQUAL = 1e-12  # of the largest score: `MeanRanker` takes smaller differences for none
 MOST_CELLS = 2 * 10**7  # of rows that are drawn
 
 
 class Ending(Stage):
     """The last stage: from columns to scores, of shape (rows, outputs)."""
 
-    weights: Array
     names: tuple[str, ...] = ("score",)  # of the outputs
+    in_float32 = False  # whether float32 keeps enough digits
+    n_outputs = 1  # scores of a row
 
-    @property
-    def trees(self) -> TreeScores | None:
-        """The trees, if scores are sums of trees."""
-        return None
-
-    @property
-    def in_float32(self) -> bool:
-        """Whether float32 keeps enough digits."""
-        return False
-
-    @property
-    def n_outputs(self) -> int:
-        """The number of scores of a row."""
-        return int(self.weights.shape[1])
-
-    @property
-    def linear(self) -> Linear:
-        """The scores as a linear function; an `ExportError` explains why there is none."""
-        raise NotImplementedError
+    def width(self, n_columns: int) -> int:
+        return self.n_outputs
 
     def outputs(self, x: Value) -> dict[str, Value]:
         """The scores and what else is predicted, by name."""
         return {"score": self.emit(x)}
-
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        """Rows like the training rows; NaN where anything will do."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,16 +70,17 @@ class LinearScores(Ending):
     span: Array | None = None
 
     @property
-    def linear(self) -> Linear:
-        return Linear.of_complete_rows(self.weights, self.constant)
+    def n_outputs(self) -> int:
+        return int(self.weights.shape[1])
+
+    def pull(self, linear: Linear) -> Linear:
+        return linear.behind(self.weights, self.constant)
 
     def emit(self, x: Value) -> Value:
         return _shifted(x @ self.weights, self.constant)
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        if self.span is None:
-            return np.full((n_rows, len(self.weights)), np.nan)
-        return uniform(self.span, n_rows, rng)
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        return np.full((len(rows), len(self.weights)), np.nan)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,22 +93,25 @@ class KernelScores(Ending):
     constant: Array
 
     @property
-    def linear(self) -> Linear:
-        name = getattr(self.kernel, "name", None) or type(self.kernel).__name__
-        if name == "linear":
-            return Linear.of_complete_rows(self.points.T @ self.weights, self.constant)
-        raise ExportError(f"its kernel is {name}, so that scores are not sums of single features")
+    def n_outputs(self) -> int:
+        return int(self.weights.shape[1])
 
     @property
     def in_float32(self) -> bool:
         return isinstance(self.kernel, NamedKernel) and self.kernel.name in IN_FLOAT32
 
+    def pull(self, linear: Linear) -> Linear:
+        name = getattr(self.kernel, "name", None) or type(self.kernel).__name__
+        if name == "linear":
+            return linear.behind(self.points.T @ self.weights, self.constant)
+        raise ExportError(f"its kernel is {name}, so that scores are not sums of single features")
+
     def emit(self, x: Value) -> Value:
         K = kernel_values(self.kernel, x, self.points)
         return _shifted(K @ self.weights, self.constant)
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        return between(self.points, n_rows, rng)
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        return between(self.points, len(rows), rng)
 
 
 @dataclass(frozen=True, eq=False)
@@ -152,17 +129,9 @@ class TreeScores(Ending):
     roots: Index
     leaves: Array
     n_columns: int
+    takes_missing = True
 
-    @property
-    def n_outputs(self) -> int:
-        return 1
-
-    @property
-    def trees(self) -> TreeScores:
-        return self
-
-    @property
-    def linear(self) -> Linear:
+    def pull(self, linear: Linear) -> Linear:
         raise ExportError("its scores are sums of trees")
 
     def emit(self, x: Value) -> Value:
@@ -187,8 +156,9 @@ class TreeScores(Ending):
             **attributes,
         )
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         """Rows in the middle halves between thresholds; NaN in features that no tree uses."""
+        n_rows = len(rows)
         rows = np.full((n_rows, self.n_columns), np.nan)
         for column in np.unique(self.feature):
             values = np.unique(self.threshold[self.feature == column])
@@ -232,18 +202,13 @@ class ProcessScores(Ending):
     weights: Array
     names = ("score", "std")
 
-    @property
-    def n_outputs(self) -> int:
-        return 1
-
-    @property
-    def linear(self) -> Linear:
+    def pull(self, linear: Linear) -> Linear:
         if not all(process.is_linear for process in self.processes):
             kernel = self.processes[0].kernel
             raise ExportError(f"its kernel is {kernel}, so that scores are not sums of features")
         mean = np.tensordot(self.weights, [process.mean for process in self.processes], axes=1)
         constant = self.weights @ [process.constant for process in self.processes]
-        return Linear.of_complete_rows(mean, np.array([constant]))
+        return linear.behind(mean, np.array([constant]))
 
     def emit(self, x: Value) -> Value:
         return self.outputs(x)["score"]
@@ -261,58 +226,12 @@ class ProcessScores(Ending):
         gap = means - mean
         return {"score": mean, "std": ((variances + gap * gap) @ weights).apply("Sqrt")}
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        points = self.processes[0].points
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        n_rows, points = len(rows), self.processes[0].points
         rows = between(points, n_rows, rng)
         known = rng.random(n_rows) < 0.2  # items that were compared
         rows[known] = points[rng.integers(len(points), size=int(known.sum()))]
         return rows
-
-
-@dataclass(frozen=True, eq=False)
-class MeanScores(Ending):
-    """The weighted mean of scores, each standardized by numbers or within the query."""
-
-    parts: Sequence[Sequence[Any]]
-    weights: Array
-    means: Array | None  # of shape (parts, outputs)
-    scales: Array | None
-
-    @property
-    def n_outputs(self) -> int:
-        return int(self.parts[0][-1].n_outputs)
-
-    @property
-    def within_queries(self) -> bool:
-        return self.means is None or Branches(self.parts, ()).within_queries
-
-    @property
-    def linear(self) -> Linear:
-        if self.means is None or self.scales is None:
-            raise ExportError("the scores of its parts are standardized within each query")
-        weights: Any = 0.0
-        constant: Any = 0.0
-        missing: Any = 0.0
-        for k, part in enumerate(self.parts):
-            linear, share = linear_of(part), self.weights[k] / self.scales[k]
-            weights = weights + linear.weights * share
-            constant = constant + (linear.constant - self.means[k]) * share
-            missing = missing + linear.missing * share
-        return Linear(weights, constant, missing)
-
-    def emit(self, x: Value) -> Value:
-        scores = []
-        for k, part in enumerate(self.parts):
-            score = emit_all(part, x)
-            if self.means is not None and self.scales is not None:
-                score = score.affine(self.means[k], 1.0 / self.scales[k])
-            else:
-                score = standardized(score, EQUAL)
-            scores.append(score * float(self.weights[k]))
-        return reduce(add, scores)
-
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        return first_known(draw_rows(part, n_rows, rng) for part in self.parts)
 
 
 def _shifted(scores: Value, constant: Array) -> Value:
@@ -389,11 +308,17 @@ def _(ranker: BoostedRanker) -> list[Any]:
 
 @_ending.register
 def _(ranker: MeanRanker) -> list[Any]:
+    """The parts side by side, each standardized by numbers or within the query, and their mean."""
     parts = [score_stages(part) for part in ranker.rankers_]
-    means, scales = (
-        None if values is None else _columns(values) for values in (ranker.means_, ranker.scales_)
-    )
-    return [MeanScores(parts, np.asarray(ranker.weights_), means, scales)]
+    n_outputs = parts[0][-1].n_outputs
+    means, scales = ranker.means_, ranker.scales_
+    for k, part in enumerate(parts):
+        scaling: Stage = WithinQuery(MEAN, "the scores of its parts")
+        if means is not None and scales is not None:
+            scaling = Affine(_columns(means)[k], 1.0 / _columns(scales)[k])
+        part.append(scaling)
+    weights = np.kron(np.asarray(ranker.weights_)[:, None], np.eye(n_outputs))
+    return [Branches(parts, [n_outputs] * len(parts)), LinearScores(weights, np.zeros(n_outputs))]
 
 
 @_ending.register
@@ -520,7 +445,7 @@ class ModelStages:
     @cached_property
     def uses(self) -> FirstUses:
         """How the features are used first."""
-        return first_uses(self.stages, self.n_features)
+        return FirstUses.of(self.stages, self.n_features)
 
     @property
     def texts(self) -> dict[int, Lookup]:
@@ -535,7 +460,7 @@ class ModelStages:
     @property
     def within_queries(self) -> bool:
         """Whether the score of a row depends on the other rows of its query."""
-        return any(stage.within_queries for stage in self.stages)
+        return any(stage.within_queries for stage in every_stage(self.stages))
 
     def some_rows(self, wanted: int) -> int:
         """A number of rows to draw: fewer than wanted, if there are very many features."""

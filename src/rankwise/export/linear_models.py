@@ -14,8 +14,8 @@ from rankwise.boosted.boosted_ranker import BoostedOptions, BoostedRanker
 from rankwise.data.table_files import listed
 from rankwise.errors import DataError, ExportError, warn
 from rankwise.estimators.rankrls import RankRLS
-from rankwise.export._endings import ModelStages, read_stages
-from rankwise.export._stages import WithinQuery, draw_rows, linear_of
+from rankwise.export._endings import ModelStages, TreeScores, read_stages
+from rankwise.export._stages import FillMissing, WithinQuery, draw_rows, every_stage, linear_of
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import columns_of
 from rankwise.metric_names import are_grades
@@ -179,11 +179,18 @@ def fold(
 ) -> LinearModel:
     """The linear model of stages; `whose` is the target, for errors about other models."""
     refuse_encoded(whose, model)
+    for stage in every_stage(stages.stages):
+        if isinstance(stage, FillMissing) and not np.isnan(stage.missing):
+            raise ExportError(
+                f"{whose} has one weight for each feature, and this model replaces the number "
+                f"{stage.missing:g} by others (SimpleImputer). Replace it before the rows reach "
+                "the model, use NaN for missing values, or export it to ONNX."
+            )
     try:
         linear = linear_of(stages.stages)
     except ExportError as error:
         name, or_trees = type(last_step(model)).__name__, " or trees" if takes_trees else ""
-        if takes_trees and getattr(stages.stages[-1], "trees", None) is not None:
+        if takes_trees and isinstance(stages.stages[-1], TreeScores):
             raise ExportError(behind_steps(whose, name)) from None
         raise ExportError(
             f"{whose} takes a linear model{or_trees}, and this {name} is not linear: {error}. "

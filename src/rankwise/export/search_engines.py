@@ -408,7 +408,7 @@ def to_elasticsearch_trained_model(
         last = read_stages(model).stages[-1]
         raise ExportError(
             behind_steps(title, type(last_step(model)).__name__)
-            if getattr(last, "trees", None) is not None
+            if isinstance(last, TreeScores)
             else f"{title} is written from trees: fit a BoostedRanker, or distil the model into "
             "trees (rankwise.export.distil). For a linear model, use to_elasticsearch, which is "
             "for the plugin."
@@ -464,7 +464,7 @@ def to_vespa(
     if trees is not None:
         return _vespa_trees(*trees, rank_feature or "lightgbm", features, rows, qid)
     stages = read_stages(model)
-    if rank_feature is not None and getattr(stages.stages[-1], "trees", None) is None:
+    if rank_feature is not None and not isinstance(stages.stages[-1], TreeScores):
         raise ParameterError(
             "rank_feature is for trees, and a linear model becomes an expression: leave it out."
         )

@@ -39,8 +39,7 @@ def trees_of(model: Any) -> tuple[Any, TreeScores] | None:
     if parts is not None:
         return trees_of(parts[0]) if len(parts) == 1 else None
     stages = read_stages(model).stages
-    trees = stages[-1].trees if len(stages) == 1 and hasattr(stages[-1], "trees") else None
-    return None if trees is None else (model, trees)
+    return (model, stages[0]) if isinstance(stages[0], TreeScores) else None
 
 
 def used_features(trees: TreeScores) -> Index:
