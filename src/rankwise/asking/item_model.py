@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
-from rankwise.asking.judged_raters import ADVERSARY, JudgedRater, judge_raters
+from rankwise.asking.judged_raters import ADVERSARY, judge_raters
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.solvers.shifted_cg import shifted_cg
@@ -204,7 +204,7 @@ class ItemModel:
     """
 
     gp: PairwiseGP  # after a fit
-    judged: Mapping[str, JudgedRater]  # after a fit
+    judged: Mapping[str, Mapping[str, Any]]  # after a fit
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
@@ -236,7 +236,7 @@ class ItemModel:
 
     def _meant(self, comparisons: Sequence[Comparison]) -> list[Comparison]:
         """The answers, the other way round for raters who prefer the worse items."""
-        against = {name for name, found in self.judged.items() if found.remark == ADVERSARY}
+        against = {name for name, found in self.judged.items() if found["remark"] == ADVERSARY}
         return [c.reversed() if c.rater in against else c for c in comparisons]
 
     def tell(self, comparisons: Sequence[Comparison]) -> None:
@@ -330,7 +330,7 @@ class ManyItems:
     """
 
     slips = SLIPS
-    judged: Mapping[str, JudgedRater] = {}
+    judged: Mapping[str, Mapping[str, Any]] = {}
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items

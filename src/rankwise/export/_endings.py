@@ -50,8 +50,16 @@ class Ending(Stage):
     """The last stage: from columns to scores, of shape (rows, outputs)."""
 
     names: tuple[str, ...] = ("score",)  # of the outputs
-    in_float32 = False  # whether float32 keeps enough digits
-    n_outputs = 1  # scores of a row
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether float32 keeps enough digits."""
+        return False
+
+    @property
+    def n_outputs(self) -> int:
+        """The number of scores of a row."""
+        return 1
 
     def width(self, n_columns: int) -> int:
         return self.n_outputs

@@ -135,16 +135,11 @@ def to_onnx(
     forms = [form for form in forms if ending.in_float32 or form[1] == "float64"]
     if precision == "auto" and (given.doubt is not None or stages.uses.dates):
         forms = forms[-1:]
-    for form in forms:
-        try:
-            made = _made(stages, names, *form)
-        except ExportError:  # a number of the model overflows float32
-            if form == forms[-1]:
-                raise
-            continue
-        check = _checked(made, given, stages.texts, ours, deviations, form[0])
-        if check.passed and check.relative_difference <= WANTED:
-            break
+    form, made, check = _smallest(
+        forms,
+        lambda *form: _made(stages, names, *form),
+        lambda made, precision: _checked(made, given, stages.texts, ours, deviations, precision),
+    )
     way_out = "Scale the features when you fit the model."
     if form[0] == "float32":
         way_out = (
@@ -154,6 +149,25 @@ def to_onnx(
         )
     refuse_unless_passed(check, way_out)
     return Export("onnx", made, check).with_notes(*_notes(stages, names, given, precision, *form))
+
+
+def _smallest(
+    forms: Sequence[tuple[str, str]],
+    write: Callable[[str, str], bytes],
+    check: Callable[[bytes, str], ExportCheck],
+) -> tuple[tuple[str, str], bytes, ExportCheck]:
+    """The first form whose file scores as the model does, or the last one; its file and check."""
+    for form in forms:
+        try:
+            made = write(*form)
+        except ExportError:  # a number of the model overflows float32
+            if form == forms[-1]:
+                raise
+            continue
+        found = check(made, form[0])
+        if found.passed and found.relative_difference <= WANTED:
+            break
+    return form, made, found
 
 
 def _notes(
@@ -244,13 +258,13 @@ def _file(
             f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
             "numbers. Use a ranker on landmarks, such as SparseRankRLS."
         )
-    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-    nodes = [
-        make(node.op, node.inputs, [node.output], domain=node.domain, **node.attributes)
-        for node in graph.nodes
+    info = onnx.helper.make_tensor_value_info
+    ends = [
+        onnx.helper.make_node("Identity", [value.name], [name], name)
+        for name, value in outputs.items()
     ]
     made = onnx.helper.make_graph(
-        nodes + [make("Identity", [value.name], [name]) for name, value in outputs.items()],
+        graph.nodes + ends,
         "rankwise",
         [info(*given) for given in inputs],
         [info(name, kind, shape) for name in outputs],
@@ -329,15 +343,18 @@ def _table_export(ranker: Any, precision: str, rows: Any) -> Export:
         for side, one in zip(ranker.sides_, given, strict=True)
         for X in (one if len(side.views) > 1 else [one])
     ]
-    for form in (form for form in FORMS if precision in ("auto", form[0])):
-        made = _table_file(ranker, *form)
+
+    def checked(made: bytes, precision: str) -> ExportCheck:
         session = _session(made)
-        names = [one.name for one in session.get_inputs()]
-        inputs = {name: np.asarray(X, dtype=form[0]) for name, X in zip(names, arrays, strict=True)}
+        given = zip(session.get_inputs(), arrays, strict=True)
+        inputs = {one.name: np.asarray(X, dtype=precision) for one, X in given}
         theirs = session.run(None, inputs)[0].reshape(-1, 1).astype(np.float64)
-        check = compare_scores(ours.reshape(-1, 1), theirs, cells, target="onnx", precision=form[0])
-        if check.passed and check.relative_difference <= WANTED:
-            break
+        return compare_scores(
+            ours.reshape(-1, 1), theirs, cells, target="onnx", precision=precision
+        )
+
+    forms = [form for form in FORMS if precision in ("auto", form[0])]
+    _, made, check = _smallest(forms, lambda *form: _table_file(ranker, *form), checked)
     refuse_unless_passed(check, 'Use precision="float64", or scale the features.')
     return Export("onnx", made, check)
 
@@ -413,54 +430,27 @@ def converter(model: Any) -> Callable[[Any, Any, Any], None]:
                 f"{type(model).__name__} needs operators of ONNX {OPSET}: use target_opset={OPSET} "
                 f"or a larger one (got {container.target_opset})."
             )
-        precision = _precision(operator.outputs[0].type)
-        graph = Graph(np.float64)
-        given = operator.inputs[0]
-        x = graph.input(given.full_name)
-        if _precision(given.type) is None:  # whole numbers
+        precision = _precision(operator.outputs[0].type) or "float32"
+        graph, stages = Graph(np.float64), _stages(model)
+        x = graph.input("X")
+        if _precision(operator.inputs[0].type) is None:  # whole numbers
             x = x.cast(KINDS["float64"])
-        stages = _stages(model)
         if hasattr(model, "predict"):
-            made = append_scores(stages, x, precision or "float32", flat=False)
+            made = append_scores(stages, x, precision, flat=False)
         else:
             found = emit_all(stages, x.cast(KINDS["float64"]))
-            made = {"variable": found.cast(KINDS[precision or "float32"])}
+            made = {"variable": found.cast(KINDS[precision])}
         if graph.has_ml:
             raise ExportError(
                 f"skl2onnx does not know the operators for the trees of {type(model).__name__}: "
                 "use rankwise.export.to_onnx."
             )
-        names = _append(graph, type(model).__name__, scope, container)
-        for output, value in zip(operator.outputs, made.values(), strict=True):
-            container.add_node(
-                "Identity",
-                [names.get(value.name, value.name)],
-                [output.full_name],
-                op_version=OPSET,
-                name=scope.get_unique_operator_name("Identity"),
-            )
+        kind, shape = KINDS[precision], ["rows", "columns"]
+        file = _file(graph, [("X", kind, shape)], made, shape, kind, {})
+        helpers = require_onnx("skl2onnx.helpers")
+        helpers.add_onnx_graph(scope, operator, container, require_onnx().load_from_string(file))
 
     return convert
-
-
-def _append(graph: Graph, prefix: str, scope: Any, container: Any) -> dict[str, str]:
-    """Add constants and operators under names that are free; returns these by our names."""
-    helper, names = require_onnx().helper, {}
-    for name, array in graph.constants.items():
-        names[name] = scope.get_unique_variable_name(f"{prefix}_{name}")
-        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        container.add_initializer(names[name], kind, array.shape, array.ravel())
-    for node in graph.nodes:
-        names[node.output] = scope.get_unique_variable_name(f"{prefix}_{node.output}")
-        container.add_node(
-            node.op,
-            [names.get(name, name) for name in node.inputs],
-            [names[node.output]],
-            op_version=OPSET,
-            name=scope.get_unique_operator_name(node.op),
-            **node.attributes,
-        )
-    return names
 
 
 def _stages(model: Any) -> list[Any]:

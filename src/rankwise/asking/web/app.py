@@ -34,7 +34,7 @@ from rankwise.asking import session_exports
 from rankwise.asking.background import Background
 from rankwise.asking.goals import Goal
 from rankwise.asking.items import Item, check_items, sent_items, typed_items
-from rankwise.asking.log import OUTCOMES, Log, NotSavedError
+from rankwise.asking.log import Log, NotSavedError
 from rankwise.asking.session import AlreadyAnswered, Question, Refused, Session
 from rankwise.asking.standings import ranks
 from rankwise.asking.web.guards import (
@@ -46,7 +46,6 @@ from rankwise.asking.web.guards import (
     as_number,
 )
 from rankwise.errors import ParameterError, RankwiseError
-from rankwise.parameters import Choice, check_value
 from rankwise.tables import plural
 
 ASSETS = {
@@ -504,9 +503,8 @@ class Pages:
         return JSONResponse({"question": _question(self.session.ask(visitor.rater))})
 
     def api_answer(self, request: Request, visitor: Visitor, body: Fields) -> Response:
-        token, outcome = str(body.get("token")), body.get("outcome")
-        check_value("outcome", outcome, Choice(*OUTCOMES, "skip"))
-        saved = self.session.answer(token, str(outcome), rater=visitor.rater)
+        token, outcome = str(body.get("token")), body.get("outcome", "")
+        saved = self.session.answer(token, outcome, rater=visitor.rater)
         following = _question(self.session.ask(visitor.rater))
         return JSONResponse({"answer": asdict(saved), "question": following})
 
