@@ -1,16 +1,25 @@
 """Parameters of transformers: each is followed by an export, or refused."""
 
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 from sklearn.decomposition import PCA
+from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
-from sklearn.pipeline import make_pipeline, make_union
+from sklearn.pipeline import Pipeline, make_pipeline, make_union
 from sklearn.preprocessing import MinMaxScaler, OrdinalEncoder, StandardScaler
 
-from rankwise import BoostedRanker, MeanRanker, RankRLS
+from rankwise import BoostedRanker, MeanRanker, RankingSearchCV, RankRLS
 from rankwise.errors import ExportError
-from rankwise.export import to_elasticsearch, to_json, to_onnx, to_solr, to_vespa
+from rankwise.export import (
+    linear_model,
+    to_elasticsearch,
+    to_json,
+    to_onnx,
+    to_solr,
+    to_vespa,
+)
 
 onnxruntime = pytest.importorskip("onnxruntime")
 rng = np.random.default_rng(0)
@@ -80,6 +89,25 @@ def test_missing_values_within_bounds_and_in_parts_of_a_mean():
     model = MeanRanker([bounded, make_pipeline(SimpleImputer(), RankRLS(0.1))]).fit(HOLES, Y)
     rows = 2.0 * HOLES
     assert_allclose(onnx_scores(to_onnx(model), rows), model.predict(rows), atol=1e-5)
+
+
+def test_missing_values_that_a_selection_refuses():
+    steps = SelectKBest(k=2), SimpleImputer(), RankRLS(1.0)
+    assert to_onnx(make_pipeline(*steps).fit(X, Y)).check.passed
+
+
+@pytest.mark.parametrize("nothing", ["passthrough", None])
+def test_pipelines_that_begin_with_nothing(nothing):
+    frame = pd.DataFrame(X, columns=["a", "b", "c"])
+    inner = Pipeline([("scale", nothing), ("shift", StandardScaler())])
+    plain = Pipeline([("scale", nothing), ("rank", RankRLS(1.0))])
+    search = RankingSearchCV(plain, {"rank__alpha": [0.1, 1.0]}, cv=2)
+    for model in (plain, make_pipeline(inner, RankRLS(1.0)), search):
+        model.fit(frame, Y)
+        folded = linear_model(model)
+        assert folded.names == ("a", "b", "c")
+        assert_allclose(folded.scores(X), model.predict(frame), atol=1e-9)
+        assert to_onnx(model).check.passed
 
 
 def test_whitened_components():

@@ -1,4 +1,4 @@
-"""A fitted model as stages; the last is an ending, from columns to scores."""
+"""A fitted model as stages, and the stages that make scores."""
 
 from __future__ import annotations
 
@@ -29,10 +29,12 @@ from rankwise.export._stages import (
     Linear,
     Lookup,
     Stage,
+    Weighted,
     WithinQuery,
     between,
     every_stage,
     stages_in_order,
+    width,
 )
 from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
@@ -46,53 +48,8 @@ from rankwise.svm.rank_svm import RankSVM
 MOST_CELLS = 2 * 10**7  # of rows that are drawn
 
 
-class Ending(Stage):
-    """The last stage: from columns to scores, of shape (rows, outputs)."""
-
-    names: tuple[str, ...] = ("score",)  # of the outputs
-
-    @property
-    def in_float32(self) -> bool:
-        """Whether float32 keeps enough digits."""
-        return False
-
-    @property
-    def n_outputs(self) -> int:
-        """The number of scores of a row."""
-        return 1
-
-    def width(self, n_columns: int) -> int:
-        return self.n_outputs
-
-    def outputs(self, x: Value) -> dict[str, Value]:
-        """The scores and what else is predicted, by name."""
-        return {"score": self.emit(x)}
-
-
 @dataclass(frozen=True, eq=False)
-class LinearScores(Ending):
-    """x'weights + constant."""
-
-    weights: Array
-    constant: Array
-    span: Array | None = None
-
-    @property
-    def n_outputs(self) -> int:
-        return int(self.weights.shape[1])
-
-    def pull(self, linear: Linear) -> Linear:
-        return linear.behind(self.weights, self.constant)
-
-    def emit(self, x: Value) -> Value:
-        return _shifted(x @ self.weights, self.constant)
-
-    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
-        return np.full((len(rows), len(self.weights)), np.nan)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelScores(Ending):
+class KernelScores(Stage):
     """k(x, points) weights + constant."""
 
     kernel: Any
@@ -101,12 +58,11 @@ class KernelScores(Ending):
     constant: Array
 
     @property
-    def n_outputs(self) -> int:
-        return int(self.weights.shape[1])
-
-    @property
     def in_float32(self) -> bool:
         return isinstance(self.kernel, NamedKernel) and self.kernel.name in IN_FLOAT32
+
+    def width(self, n_columns: int) -> int:
+        return int(self.weights.shape[1])
 
     def pull(self, linear: Linear) -> Linear:
         name = getattr(self.kernel, "name", None) or type(self.kernel).__name__
@@ -116,14 +72,14 @@ class KernelScores(Ending):
 
     def emit(self, x: Value) -> Value:
         K = kernel_values(self.kernel, x, self.points)
-        return _shifted(K @ self.weights, self.constant)
+        return (K @ self.weights).shifted(self.constant)
 
     def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         return between(self.points, len(rows), rng)
 
 
 @dataclass(frozen=True, eq=False)
-class TreeScores(Ending):
+class TreeScores(Stage):
     """The sum of trees. A node sends rows with x[feature] <= threshold to its first child.
 
     Children are numbers of nodes, or -1 - k for leaf k. Every tree has a node.
@@ -138,6 +94,9 @@ class TreeScores(Ending):
     leaves: Array
     n_columns: int
     takes_missing = True
+
+    def width(self, n_columns: int) -> int:
+        return 1
 
     def pull(self, linear: Linear) -> Linear:
         raise ExportError("its scores are sums of trees")
@@ -196,19 +155,22 @@ class Process:
         if not len(self.spread):  # nothing was compared
             return x.zeros(1), prior
         z = x if self.is_linear else kernel_values(self.kernel, x, self.points)
-        c = _shifted(z @ self.to_weights, self.offset)
+        c = (z @ self.to_weights).shifted(self.offset)
         left = (prior - c.squares()).apply("Max", 0.0)
-        mean = _shifted(z @ self.mean, np.array([self.constant]))
+        mean = (z @ self.mean).shifted(np.array([self.constant]))
         return mean, left + (c @ self.spread).squares()
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessScores(Ending):
+class ProcessScores(Stage):
     """The mean and the standard deviation of a mixture of Gaussian processes."""
 
     processes: Sequence[Process]
     weights: Array
     names = ("score", "std")
+
+    def width(self, n_columns: int) -> int:
+        return 1
 
     def pull(self, linear: Linear) -> Linear:
         if not all(process.is_linear for process in self.processes):
@@ -242,17 +204,23 @@ class ProcessScores(Ending):
         return rows
 
 
-def _shifted(scores: Value, constant: Array) -> Value:
-    return scores + constant if constant.any() else scores
-
-
 def score_stages(model: Any) -> list[Any]:
-    """The stages of a model that predicts scores; the last is an ending."""
+    """The stages of a model that predicts scores; the last makes the scores."""
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
         *before, (_, last) = model.steps
-        return [*stages_in_order(before, model.n_features_in_), *score_stages(last)]
+        n_features = first_step(model).n_features_in_
+        return [*stages_in_order(before, n_features), *score_stages(last)]
     return _ending(model)
+
+
+def first_step(model: Any) -> Any:
+    """The part of a model that gets its rows, and knows the number and names of features."""
+    model = getattr(model, "best_estimator_", model)
+    for _, step in getattr(model, "steps", ()):
+        if step is not None and step != "passthrough":
+            return first_step(step)
+    return model
 
 
 @singledispatch
@@ -280,7 +248,7 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
     )
     if basis.linear:
         span = getattr(ranker, "feature_range_", None)
-        return [*stages, LinearScores(weights, constant, None if span is None else to_host(span))]
+        return [*stages, Weighted(weights, constant, None if span is None else to_host(span))]
     if basis.on_ramps:
         low, wide = to_host(basis.low), to_host(basis.high) - to_host(basis.low)
         ends = np.stack([low, low + wide])
@@ -289,7 +257,7 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
             Affine(low, 1.0 / wide, ends),
             Clip(0.0, 1.0),
         ]
-        return [*stages, *ramps, LinearScores(weights, constant)]
+        return [*stages, *ramps, Weighted(weights, constant)]
     found = basis.expansion(weights)
     if found is None:
         raise ExportError(
@@ -306,7 +274,7 @@ def _(ranker: RankSVM) -> list[Any]:
     if basis is not None:
         return [_expansion(basis.kernel, basis.points, _columns(ranker.dual_coef_), np.zeros(1))]
     span = getattr(ranker, "feature_range_", None)  # not in files of older versions
-    return [LinearScores(_columns(ranker.coef_), np.zeros(1), span)]
+    return [Weighted(_columns(ranker.coef_), np.zeros(1), span)]
 
 
 @_ending.register
@@ -318,7 +286,7 @@ def _(ranker: BoostedRanker) -> list[Any]:
 def _(ranker: MeanRanker) -> list[Any]:
     """The parts side by side, each standardized by numbers or within the query, and their mean."""
     parts = [score_stages(part) for part in ranker.rankers_]
-    n_outputs = parts[0][-1].n_outputs
+    n_outputs = width(parts[0], 0)
     means, scales = ranker.means_, ranker.scales_
     for k, part in enumerate(parts):
         scaling: Stage = WithinQuery(MEAN, "the scores of its parts")
@@ -326,7 +294,7 @@ def _(ranker: MeanRanker) -> list[Any]:
             scaling = Affine(_columns(means)[k], 1.0 / _columns(scales)[k])
         part.append(scaling)
     weights = np.kron(np.asarray(ranker.weights_)[:, None], np.eye(n_outputs))
-    return [Branches(parts, [n_outputs] * len(parts)), LinearScores(weights, np.zeros(n_outputs))]
+    return [Branches(parts, [n_outputs] * len(parts)), Weighted(weights, np.zeros(n_outputs))]
 
 
 @_ending.register
@@ -480,8 +448,8 @@ def read_stages(model: Any) -> ModelStages:
     if isinstance(model, type) or not hasattr(model, "predict"):
         raise ExportError(f"Only a fitted ranker or pipeline can be exported: got {model!r}.")
     check_is_fitted(model)
-    n_features = int(getattr(model, "n_features_in_", 0))
-    names = getattr(model, "feature_names_in_", None)
-    stages = score_stages(model)
+    first, stages = first_step(model), score_stages(model)
+    n_features = int(getattr(first, "n_features_in_", 0))
+    names = getattr(first, "feature_names_in_", None)
     known = None if names is None else tuple(str(name) for name in names)
     return ModelStages(stages, n_features, known, encoder_of(model) is not None)

@@ -112,6 +112,10 @@ class Value:
         """Sums, means or extremes over an axis, which is kept."""
         return self.apply(op, np.array([axis]), keepdims=1)
 
+    def shifted(self, constant: Array) -> Value:
+        """With a constant added to each column."""
+        return self + constant if constant.any() else self
+
     def squares(self) -> Value:
         """The sum of squares of each row, of shape (rows, 1)."""
         return (self * self).reduced("ReduceSum", 1)

@@ -31,6 +31,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
+from sklearn.utils import get_tags
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ExportError
@@ -67,11 +68,12 @@ class Linear:
 
 
 class Stage:
-    """A step on the way from features to scores."""
+    """A step on the way from features to scores; the last one makes scores."""
 
+    names: tuple[str, ...] = ("score",)  # of what the last stage returns
     span: Array | None = None  # the range of the training rows, of shape (2, columns), if known
     within_queries = False  # whether the score of a row depends on the other rows of its query
-    takes_missing = False  # without a stage before it that fills them in
+    takes_missing: bool = False  # without a stage before it that fills them in
 
     def width(self, n_columns: int) -> int:
         """The number of columns behind this stage."""
@@ -89,6 +91,15 @@ class Stage:
         """Rows that this stage maps to given ones, or close to them; NaN where anything will do."""
         return rows
 
+    def outputs(self, x: Value) -> dict[str, Value]:
+        """Append the last stage to the graph of a value: scores and what else is predicted."""
+        return {"score": self.emit(x)}
+
+    @property
+    def in_float32(self) -> bool:
+        """Whether float32 keeps enough digits of the scores."""
+        return False
+
 
 @dataclass(frozen=True, eq=False)
 class Columns(Stage):
@@ -96,6 +107,7 @@ class Columns(Stage):
 
     chosen: Index
     n_columns: int  # before
+    takes_missing: bool = True
 
     def width(self, n_columns: int) -> int:
         return len(self.chosen)
@@ -140,23 +152,26 @@ class Affine(Stage):
 
 
 @dataclass(frozen=True, eq=False)
-class Project(Stage):
-    """(x - centre) matrix, as of principal components."""
+class Weighted(Stage):
+    """x'weights + constant, as of scores or principal components."""
 
-    centre: Array
-    matrix: Array  # of shape (columns before, columns after)
+    weights: Array  # of shape (columns before, columns after)
+    constant: Array
+    span: Array | None = None
 
     def width(self, n_columns: int) -> int:
-        return int(self.matrix.shape[1])
+        return int(self.weights.shape[1])
 
     def pull(self, linear: Linear) -> Linear:
-        return linear.behind(self.matrix, -self.centre @ self.matrix)
+        return linear.behind(self.weights, self.constant)
 
     def emit(self, x: Value) -> Value:
-        return x.affine(self.centre) @ self.matrix
+        return (x @ self.weights).shifted(self.constant)
 
     def undo(self, rows: Array, rng: np.random.Generator) -> Array:
-        return np.asarray(rows @ np.linalg.pinv(self.matrix) + self.centre)
+        if np.isnan(rows).all():
+            return np.full((len(rows), len(self.weights)), np.nan)
+        return np.asarray((rows - self.constant) @ np.linalg.pinv(self.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -484,6 +499,7 @@ class FirstUses:
         """
         for stage in stages:
             if isinstance(stage, Columns):
+                lacking[numbers] |= not (is_filled or stage.takes_missing)
                 numbers = numbers[stage.chosen]
             elif isinstance(stage, FillMissing):
                 if np.isnan(stage.missing) or not scaled[numbers].any():  # not in new units
@@ -746,7 +762,8 @@ def _(step: HashingVectorizer, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: SelectorMixin, n_columns: int) -> list[Stage]:
-    return [Columns(np.flatnonzero(step.get_support()), n_columns)]
+    takes_missing = get_tags(step).input_tags.allow_nan
+    return [Columns(np.flatnonzero(step.get_support()), n_columns, takes_missing)]
 
 
 @transformer_stages.register
@@ -754,12 +771,13 @@ def _(step: PCA, n_columns: int) -> list[Stage]:
     matrix = np.asarray(step.components_).T
     if step.whiten:
         matrix = matrix / np.sqrt(step.explained_variance_)
-    return [Project(np.asarray(step.mean_), matrix)]
+    mean, n_components = np.asarray(step.mean_), matrix.shape[1]
+    return [Affine(mean, np.ones(n_columns)), Weighted(matrix, np.zeros(n_components))]
 
 
 @transformer_stages.register
 def _(step: TruncatedSVD, n_columns: int) -> list[Stage]:
-    return [Project(np.zeros(n_columns), np.asarray(step.components_).T)]
+    return [Weighted(np.asarray(step.components_).T, np.zeros(len(step.components_)))]
 
 
 @transformer_stages.register

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +14,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
 from rankwise.export._endings import ModelStages, read_stages, score_stages
 from rankwise.export._graph import KINDS, ML, Graph, Value, kernel_values, require_onnx
-from rankwise.export._stages import Lookup, emit_all, emit_numbers, transformer_stages
+from rankwise.export._stages import emit_all, emit_numbers, transformer_stages, width
 from rankwise.export.checks import (
     TOLERANCE,
     CheckRows,
@@ -128,18 +128,36 @@ def to_onnx(
     if precision == "float32":
         refuse_in_doubt(given, "A graph with precision='float32'")
     ours, ending = given.scores(model, stages.names), stages.stages[-1]
-    deviations = None
-    if "std" in ending.names:
-        deviations = given.deviations(model, stages.names)
+    n_outputs = ours.shape[1]
+    spread = given.deviations(model, stages.names) if "std" in ending.names else None
+
+    def checked(made: bytes, precision: str) -> ExportCheck:
+        session, texts = _session(made), stages.texts
+        wanted = [one.name for one in session.get_inputs()]
+
+        def score(X: Array) -> Array:
+            with np.errstate(over="ignore"):  # the check finds what is not finite
+                inputs = {"X": np.delete(X, list(texts), axis=1).astype(precision)}
+            if texts:
+                inputs["text"] = np.column_stack([t.as_given(X[:, k]) for k, t in texts.items()])
+            found = session.run(None, {name: inputs[name] for name in wanted})
+            return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
+
+        theirs = given.by_query(score)
+        return compare_scores(
+            ours,
+            theirs[:, :n_outputs],
+            given,
+            target="onnx",
+            precision=precision,
+            deviations=None if spread is None else (spread, theirs[:, n_outputs:]),
+        )
+
     forms = [form for form in FORMS if precision in ("auto", form[0])]
     forms = [form for form in forms if ending.in_float32 or form[1] == "float64"]
     if precision == "auto" and (given.doubt is not None or stages.uses.dates):
         forms = forms[-1:]
-    form, made, check = _smallest(
-        forms,
-        lambda *form: _made(stages, names, *form),
-        lambda made, precision: _checked(made, given, stages.texts, ours, deviations, precision),
-    )
+    form, made, check = _smallest(forms, lambda *form: _made(stages, names, *form), checked)
     way_out = "Scale the features when you fit the model."
     if form[0] == "float32":
         way_out = (
@@ -214,7 +232,7 @@ def append_scores(
     for name, value in found.items():
         if arithmetic != precision:
             value = value.cast(KINDS[precision])
-        if flat and ending.n_outputs == 1:
+        if flat and width(stages, 0) == 1:
             value = value.apply("Reshape", np.array([-1]))
         found[name] = value
     return found
@@ -237,7 +255,7 @@ def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmeti
     if texts:
         properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
         inputs.append(("text", require_onnx().TensorProto.STRING, ["rows", len(texts)]))
-    n_outputs = stages.stages[-1].n_outputs
+    n_outputs = width(stages.stages, 0)
     shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
     return _file(graph, inputs, outputs, shape, kind, properties)
 
@@ -280,38 +298,6 @@ def _file(
     onnx.helper.set_model_props(model, properties)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
-
-
-def _checked(
-    made: bytes,
-    rows: CheckRows,
-    texts: Mapping[int, Lookup],
-    ours: Array,
-    deviations: Array | None,
-    precision: str,
-) -> ExportCheck:
-    """Score rows with onnxruntime."""
-    session = _session(made)
-    wanted = [given.name for given in session.get_inputs()]
-
-    def score(X: Array) -> Array:
-        with np.errstate(over="ignore"):  # the check finds what is not finite
-            inputs = {"X": np.delete(X, list(texts), axis=1).astype(precision)}
-        if texts:
-            inputs["text"] = np.column_stack([t.as_given(X[:, k]) for k, t in texts.items()])
-        found = session.run(None, {name: inputs[name] for name in wanted})
-        return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
-
-    theirs = rows.by_query(score)
-    n = ours.shape[1]
-    return compare_scores(
-        ours,
-        theirs[:, :n],
-        rows,
-        target="onnx",
-        precision=precision,
-        deviations=None if deviations is None else (deviations, theirs[:, n:]),
-    )
 
 
 def _session(made: bytes) -> Any:
@@ -412,7 +398,7 @@ def shape_calculator(model: Any) -> Callable[[Any], None]:
     def calculate(operator: Any) -> None:
         source = operator.inputs[0].type
         stages = _stages(model)
-        n_columns = stages[-1].n_outputs if hasattr(model, "predict") else source.shape[1]
+        n_columns = width(stages, source.shape[1])
         for output in operator.outputs:
             if _precision(source) is None:
                 output.type = require_onnx("skl2onnx.common.data_types").DoubleTensorType()

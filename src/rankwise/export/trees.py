@@ -170,8 +170,10 @@ def solr_trees(trees: TreeScores, names: Sequence[str], shift: float) -> list[An
     return [{"weight": "1", "root": root} for root in roots]
 
 
-def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
-    """LightGBM's JSON as Vespa reads it: a split means x < threshold there."""
+def lightgbm_trees(
+    trees: TreeScores, names: Sequence[str], decision: str, moved: Callable[[float], float]
+) -> list[Any]:
+    """Trees as LightGBM dumps them, with a word for <= and thresholds that are moved."""
     columns = {name: k for k, name in enumerate(names)}
 
     def leaf(value: float) -> Any:
@@ -180,14 +182,19 @@ def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
     def split(name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
         return {
             "split_feature": columns[name],
-            "threshold": float(np.nextafter(at, np.inf)),
-            "decision_type": "<=",
+            "threshold": moved(at),
+            "decision_type": decision,
             "default_left": missing_first,
             "left_child": one,
             "right_child": two,
         }
 
-    listed = nested(trees, names, leaf, split)
+    return nested(trees, names, leaf, split)
+
+
+def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
+    """LightGBM's JSON as Vespa reads it: a split means x < threshold there."""
+    listed = lightgbm_trees(trees, names, "<=", lambda at: float(np.nextafter(at, np.inf)))
     return {
         "objective": "regression",
         "feature_names": list(names),
@@ -198,23 +205,8 @@ def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
 
 def trained_model(trees: TreeScores, names: Sequence[str]) -> Any:
     """The definition of a trained model of Elasticsearch, whose nodes are in one list by tree."""
-    columns = {name: k for k, name in enumerate(names)}
-
-    def leaf(value: float) -> Any:
-        return {"leaf_value": value}
-
-    def split(name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
-        return {
-            "decision_type": "lte",
-            "split_feature": columns[name],
-            "threshold": at,
-            "default_left": missing_first,
-            "left_child": one,
-            "right_child": two,
-        }
-
     listed = []
-    for root in nested(trees, names, leaf, split):
+    for root in lightgbm_trees(trees, names, "lte", float):
         nodes = [root]
         for k, node in enumerate(nodes):  # which grows
             nodes[k] = {"node_index": k, **node}
