@@ -33,8 +33,8 @@ def linear_stages(draw, n_columns, depth=2):
             n_columns = matrix.shape[1]
         elif kind == "b":
             parts = [draw(linear_stages(n_columns, depth=0)) for _ in range(2)]
-            stages.append(Branches([part for part, _ in parts], [width for _, width in parts]))
-            n_columns = sum(stages[-1].widths)
+            stages.append(Branches([part for part, _ in parts], n_columns))
+            n_columns = sum(width for _, width in parts)
         elif kind == "f":
             stages.append(FillMissing(rng.normal(size=n_columns), np.nan))
         else:

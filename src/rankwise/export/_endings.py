@@ -208,7 +208,7 @@ def score_stages(model: Any) -> list[Any]:
     """The stages of a model that predicts scores; the last makes the scores."""
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
-        *before, (_, last) = model.steps
+        *before, last = (step for _, step in model.steps)
         n_features = first_step(model).n_features_in_
         return [*stages_in_order(before, n_features), *score_stages(last)]
     return _ending(model)
@@ -294,15 +294,13 @@ def _(ranker: MeanRanker) -> list[Any]:
             scaling = Affine(_columns(means)[k], 1.0 / _columns(scales)[k])
         part.append(scaling)
     weights = np.kron(np.asarray(ranker.weights_)[:, None], np.eye(n_outputs))
-    return [Branches(parts, [n_outputs] * len(parts)), Weighted(weights, np.zeros(n_outputs))]
+    return [Branches(parts, ranker.n_features_in_), Weighted(weights, np.zeros(n_outputs))]
 
 
 @_ending.register
 def _(ranker: AutoRanker) -> list[Any]:
     encoder = getattr(ranker, "encoder_", None)
-    before = (
-        [] if encoder is None else stages_in_order([("encode", encoder)], ranker.n_features_in_)
-    )
+    before = stages_in_order([encoder], ranker.n_features_in_)
     return [*before, *_ending(ranker.mean_ranker_)]
 
 

@@ -8,7 +8,7 @@ get rows like the training rows (`undo`). `transformer_stages` reads the stages 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce, singledispatch
 from importlib import import_module
@@ -240,7 +240,12 @@ class Branches(Stage):
     """Several sequences of stages on the same columns, side by side."""
 
     parts: Sequence[Sequence[Stage]]
-    widths: Sequence[int]  # columns of each
+    n_columns: int  # before
+
+    @property
+    def widths(self) -> list[int]:
+        """The number of columns behind each part."""
+        return [width(part, self.n_columns) for part in self.parts]
 
     def width(self, n_columns: int) -> int:
         return sum(self.widths)
@@ -556,7 +561,7 @@ def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Sta
         begin += width
     if begin != made.shape[1]:
         raise ExportError(f"{step!r} cannot be exported: its columns are not known.")
-    return [Branches(parts, list(widths))]
+    return [Branches(parts, n)]
 
 
 def as_fitted(
@@ -627,10 +632,10 @@ def _encoded(step: Any, columns: Sequence[Any]) -> Array:
     return np.asarray(made, dtype=np.float64)
 
 
-def stages_in_order(steps: Sequence[tuple[str, Any]], n_columns: int) -> list[Stage]:
+def stages_in_order(steps: Iterable[Any], n_columns: int) -> list[Stage]:
     """The stages of transformers that follow one another."""
     stages: list[Stage] = []
-    for _, step in steps:
+    for step in steps:
         if step is None or step == "passthrough":
             continue
         found = transformer_stages(step, n_columns)
@@ -657,7 +662,7 @@ def transformer_stages(step: Any, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: Pipeline, n_columns: int) -> list[Stage]:
-    return stages_in_order(step.steps, n_columns)
+    return stages_in_order((inner for _, inner in step.steps), n_columns)
 
 
 @transformer_stages.register
@@ -793,7 +798,7 @@ def _(step: FunctionTransformer, n_columns: int) -> list[Stage]:
 @transformer_stages.register
 def _(step: FeatureUnion, n_columns: int) -> list[Stage]:
     parts = {
-        name: stages_in_order([(name, transformer)], n_columns)
+        name: stages_in_order([transformer], n_columns)
         for name, transformer in step.transformer_list
         if transformer != "drop"
     }
@@ -802,11 +807,12 @@ def _(step: FeatureUnion, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: ColumnTransformer, n_columns: int) -> list[Stage]:
-    parts, numbers = {}, _column_numbers(step)
-    for name, transformer, _ in step.transformers_:
-        chosen = numbers[name]
+    parts: dict[str, list[Stage]] = {}
+    names = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
+    for name, transformer, columns in step.transformers_:
+        chosen = np.arange(n_columns)[_numbered(columns, names)]
         if transformer != "drop" and len(chosen):
-            stages = stages_in_order([(name, transformer)], len(chosen))
+            stages = stages_in_order([transformer], len(chosen))
             parts[name] = [Columns(chosen, n_columns), *stages]
     return _side_by_side(parts, n_columns, step.transformer_weights)
 
@@ -815,15 +821,13 @@ def _side_by_side(
     parts: Mapping[str, list[Stage]], n_columns: int, weights: Mapping[str, float] | None
 ) -> list[Stage]:
     """The stages of named transformers on the same columns, each multiplied by its weight."""
-    made, widths = [], []
+    made = []
     for name, stages in parts.items():
-        n_after = width(stages, n_columns)
         if weights is not None and name in weights:
-            factor = np.full(n_after, float(weights[name]))
-            stages = [*stages, Affine(np.zeros(n_after), factor)]
+            factor = np.full(width(stages, n_columns), float(weights[name]))
+            stages = [*stages, Affine(np.zeros_like(factor), factor)]
         made.append(stages)
-        widths.append(n_after)
-    return [Branches(made, widths)]
+    return [Branches(made, n_columns)]
 
 
 @transformer_stages.register
@@ -837,7 +841,7 @@ def _(step: DateFeatures, n_columns: int) -> list[Stage]:
         [Columns(np.array([k]), n_columns), Calendar(float(first))]
         for k, first in enumerate(days_of(step.first_))
     ]
-    return [Branches(parts, [3] * n_columns)]
+    return [Branches(parts, n_columns)]
 
 
 @transformer_stages.register
@@ -852,22 +856,16 @@ def _(step: QueryScaler, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: WithQueryStandard, n_columns: int) -> list[Stage]:
-    return [Branches([[], [WithinQuery("query-standard")]], [n_columns, n_columns])]
+    return [Branches([[], [WithinQuery("query-standard")]], n_columns)]
 
 
-def _column_numbers(step: ColumnTransformer) -> dict[str, Any]:
-    """Which columns each transformer of a ColumnTransformer gets."""
-    every = np.arange(step.n_features_in_)
-    names: Any = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
-    found = {}
-    for name, _, columns in step.transformers_:
-        if isinstance(columns, slice):
-            start, stop = (names.get(end, end) for end in (columns.start, columns.stop))
-            stop = stop + 1 if columns.stop in names else stop  # included, as in pandas
-            found[name] = every[start : stop : columns.step]
-            continue
-        listed = np.atleast_1d(columns)
-        if listed.dtype.kind in "OU":
-            listed = np.array([names[column] for column in listed.tolist()])
-        found[name] = every[listed] if len(listed) else every[:0]
-    return found
+def _numbered(columns: Any, names: Mapping[Any, int]) -> Any:
+    """The columns that a transformer gets, as an index; `names` has the number of each name."""
+    if isinstance(columns, slice):
+        start, stop = (names.get(end, end) for end in (columns.start, columns.stop))
+        stop = stop + 1 if columns.stop in names else stop  # included, as in pandas
+        return slice(start, stop, columns.step)
+    listed = np.atleast_1d(columns)
+    if listed.dtype.kind in "OU":
+        listed = np.array([names[column] for column in listed.tolist()])
+    return listed if listed.dtype.kind == "b" else listed.astype(np.intp)

@@ -607,12 +607,9 @@ def _weights_to_engine(
     for k in np.flatnonzero(weights).tolist():
         name, low, high = form.names[k], centre[k], centre[k] + width[k]
         scaled[name] = short(weights[k] * width[k])
-        if min_max[k]:
-            norms[name] = "min_max", short(low), short(high)
-        else:
-            norms[name] = "standard", short(low), short(width[k])
-        if (low, width[k]) == (0.0, 1.0):  # needs none
-            del norms[name]
+        kind, second = ("min_max", high) if min_max[k] else ("standard", width[k])
+        if (low, width[k]) != (0.0, 1.0):
+            norms[name] = kind, short(low), short(second)
     text, way_out = write(scaled, norms), _too_coarse(title, ", or scale them,")
     left_out = linear.constant + float(centre @ weights)
     return form.checked(title.lower(), text, evaluate, way_out, left_out=left_out, notes=notes)
