@@ -91,9 +91,10 @@ def test_missing_values_within_bounds_and_in_parts_of_a_mean():
     assert_allclose(onnx_scores(to_onnx(model), rows), model.predict(rows), atol=1e-5)
 
 
-def test_missing_values_that_a_selection_refuses():
-    steps = SelectKBest(k=2), SimpleImputer(), RankRLS(1.0)
-    assert to_onnx(make_pipeline(*steps).fit(X, Y)).check.passed
+@pytest.mark.parametrize("first", [SelectKBest(k=2), SimpleImputer(missing_values=-1)])
+def test_missing_values_that_the_first_step_refuses(first):
+    model = make_pipeline(first, SimpleImputer(), RankRLS(1.0)).fit(COARSE, Y)
+    assert to_onnx(model).check.passed
 
 
 @pytest.mark.parametrize("nothing", ["passthrough", None])

@@ -507,7 +507,9 @@ class FirstUses:
                 lacking[numbers] |= not (is_filled or stage.takes_missing)
                 numbers = numbers[stage.chosen]
             elif isinstance(stage, FillMissing):
-                if np.isnan(stage.missing) or not scaled[numbers].any():  # not in new units
+                replaces_nan = bool(np.isnan(stage.missing))
+                lacking[numbers] |= not (is_filled or replaces_nan)  # NaN is refused
+                if replaces_nan or not scaled[numbers].any():  # a number is not in new units
                     self.filled[numbers], self.missing[numbers] = True, stage.missing
                     is_filled = True
             elif isinstance(stage, Branches):
