@@ -34,7 +34,7 @@ def test_ties_alone_tell_nothing_of_raters():
 def test_the_answers_of_an_adversary_count_the_other_way_round():
     answers = told(["Ann", "Bob", "Cy"])
     with_eve, alone = ItemModel(7).fit([*answers, *told(["-Eve"])]), ItemModel(7).fit(answers)
-    assert {name: r.remark for name, r in with_eve.judged.items() if r.remark} == {
+    assert {name: r["remark"] for name, r in with_eve.judged.items() if r["remark"]} == {
         "-Eve": "adversary"
     }
     assert alone.judged == {}
@@ -51,7 +51,7 @@ def test_without_a_clear_majority_nobody_is_an_adversary(raters):
     answers = told(raters)
     pairs = np.array([(c.first, c.second) for c in answers])
     found = judge_raters(pairs, [c.outcome for c in answers], [c.rater for c in answers])
-    assert not any(judged.remark == "adversary" for judged in found.values())
+    assert not any(judged["remark"] == "adversary" for judged in found.values())
 
 
 def test_reports_and_files_tell_who_is_an_adversary():

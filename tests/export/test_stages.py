@@ -5,13 +5,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 
-from rankwise.export._endings import LinearScores
 from rankwise.export._stages import (
     Affine,
     Branches,
     Columns,
     FillMissing,
-    Project,
+    Weighted,
     draw_rows,
     linear_of,
 )
@@ -30,12 +29,12 @@ def linear_stages(draw, n_columns, depth=2):
             n_columns = len(chosen)
         elif kind == "p":
             matrix = rng.normal(size=(n_columns, rng.integers(1, 5)))
-            stages.append(Project(rng.normal(size=n_columns), matrix))
+            stages.append(Weighted(matrix, rng.normal(size=matrix.shape[1])))
             n_columns = matrix.shape[1]
         elif kind == "b":
             parts = [draw(linear_stages(n_columns, depth=0)) for _ in range(2)]
-            stages.append(Branches([part for part, _ in parts], [width for _, width in parts]))
-            n_columns = sum(stages[-1].widths)
+            stages.append(Branches([part for part, _ in parts], n_columns))
+            n_columns = sum(width for _, width in parts)
         elif kind == "f":
             stages.append(FillMissing(rng.normal(size=n_columns), np.nan))
         else:
@@ -47,7 +46,7 @@ def linear_stages(draw, n_columns, depth=2):
 def test_stages_folded_into_weights_give_the_same_scores(n_features, data):
     stages, width = data.draw(linear_stages(n_features))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
-    stages.append(LinearScores(rng.normal(size=(width, 2)), rng.normal(size=2)))
+    stages.append(Weighted(rng.normal(size=(width, 2)), rng.normal(size=2)))
     rows = rng.normal(size=(3, n_features))
     linear = linear_of(stages)
     expected = [apply_stages(stages, row) for row in rows.tolist()]
@@ -58,7 +57,7 @@ def test_stages_folded_into_weights_give_the_same_scores(n_features, data):
 def test_what_a_missing_value_adds_to_the_scores(n_features, data):
     stages, width = data.draw(linear_stages(n_features))
     rng = np.random.default_rng(data.draw(st.integers(0, 2**31)))
-    stages.append(LinearScores(rng.normal(size=(width, 2)), rng.normal(size=2)))
+    stages.append(Weighted(rng.normal(size=(width, 2)), rng.normal(size=2)))
     linear = linear_of(stages)
     taken = ~np.isnan(linear.missing).any(axis=1)
     rows = rng.normal(size=(3, n_features))
@@ -75,7 +74,7 @@ def test_rows_are_drawn_from_the_range_that_stages_know():
     stages = [
         Columns(np.array([2, 0]), 3),
         Affine(np.array([5.0, 1.0]), np.array([0.5, 2.0])),
-        LinearScores(np.ones((2, 1)), np.zeros(1), span),
+        Weighted(np.ones((2, 1)), np.zeros(1), span),
     ]
     rows = draw_rows(stages, 200, rng)
     assert np.isnan(rows[:, 1]).all()  # no stage knows it

@@ -16,14 +16,11 @@ def apply_stage(stage, row):
         return [row[k] for k in stage.chosen]
     if name == "Affine":
         return [(x - c) * f for x, c, f in zip(row, stage.centre, stage.factor, strict=True)]
-    if name == "Project":
-        gaps = [x - c for x, c in zip(row, stage.centre, strict=True)]
-        return [sum(gaps[i] * column[i] for i in range(len(gaps))) for column in stage.matrix.T]
     if name == "FillMissing":
         return [v if math.isnan(x) else x for x, v in zip(row, stage.values, strict=True)]
     if name == "Branches":
         return [x for part in stage.parts for x in apply_stages(part, row)]
-    if name == "LinearScores":
+    if name == "Weighted":
         return [
             sum(x * w for x, w in zip(row, column, strict=True)) + constant
             for column, constant in zip(stage.weights.T, stage.constant, strict=True)

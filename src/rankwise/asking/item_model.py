@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from threading import Lock
@@ -16,7 +16,7 @@ from scipy.sparse import csr_array
 from scipy.spatial.distance import cdist, pdist
 from scipy.special import ndtr
 
-from rankwise.asking.judged_raters import ADVERSARY, JudgedRater, judge_raters
+from rankwise.asking.judged_raters import ADVERSARY, judge_raters
 from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.solvers.shifted_cg import shifted_cg
@@ -204,7 +204,7 @@ class ItemModel:
     """
 
     gp: PairwiseGP  # after a fit
-    judged: Mapping[str, JudgedRater]  # after a fit
+    judged: Mapping[str, Mapping[str, Any]]  # after a fit
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
@@ -236,7 +236,7 @@ class ItemModel:
 
     def _meant(self, comparisons: Sequence[Comparison]) -> list[Comparison]:
         """The answers, the other way round for raters who prefer the worse items."""
-        against = {name for name, found in self.judged.items() if found.remark == ADVERSARY}
+        against = {name for name, found in self.judged.items() if found["remark"] == ADVERSARY}
         return [c.reversed() if c.rater in against else c for c in comparisons]
 
     def tell(self, comparisons: Sequence[Comparison]) -> None:
@@ -330,7 +330,7 @@ class ManyItems:
     """
 
     slips = SLIPS
-    judged: Mapping[str, JudgedRater] = {}
+    judged: Mapping[str, Mapping[str, Any]] = {}
 
     def __init__(self, n_items: int, features: Array | None = None) -> None:
         self.n_items = n_items
@@ -463,10 +463,7 @@ class ManyItems:
         def excess(t: float) -> float:
             return float(_outcomes(mean, variance, t)[:, 2].mean()) - share
 
-        low, high = _THRESHOLD_BOUNDS
-        if excess(low) >= 0:
-            return low
-        return float(brentq(excess, low, high)) if excess(high) > 0 else high
+        return _root(excess, *_THRESHOLD_BOUNDS)
 
     def _differences(self) -> tuple[Array, Array]:
         """Mean and variance of the difference that each answer is about."""
@@ -491,14 +488,18 @@ def _outcomes(mean: Array, variance: Array, threshold: float) -> Array:
 def _best_variance(total: float, n: int, start: float) -> float:
     """The variance of n normal coefficients with a sum of squares, with a log-normal prior."""
 
-    def slope(log_variance: float) -> float:
+    def descent(log_variance: float) -> float:
         back = (log_variance - np.log(start)) / SPREAD_SCALE**2
-        return float(0.5 * (total * np.exp(-log_variance) - n) - back)
+        return float(back - 0.5 * (total * np.exp(-log_variance) - n))
 
-    low, high = np.log(SPREAD_BOUNDS)
-    if slope(low) <= 0:
-        return SPREAD_BOUNDS[0]
-    return float(np.exp(brentq(slope, low, high))) if slope(high) < 0 else SPREAD_BOUNDS[1]
+    return float(np.exp(_root(descent, *np.log(SPREAD_BOUNDS))))
+
+
+def _root(function: Callable[[float], float], low: float, high: float) -> float:
+    """Where an increasing function is 0; the closer end of the interval, if it is 0 nowhere."""
+    if function(low) >= 0:
+        return low
+    return float(brentq(function, low, high)) if function(high) > 0 else high
 
 
 def _smooth_columns(X: Array) -> Array:

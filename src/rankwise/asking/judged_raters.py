@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -14,20 +14,10 @@ ADVERSARY = "adversary"
 _TURNED = {"first": "second", "second": "first"}
 
 
-@dataclass(frozen=True)
-class JudgedRater:
-    """How much scores matter to a rater, with a 95% interval; 1 is the mean of all raters."""
-
-    slope: float
-    low: float
-    high: float
-    remark: str  # "adversary", "careless" or ""
-
-
 def judge_raters(
     pairs: Index, outcomes: Sequence[str], raters: Sequence[str]
-) -> dict[str, JudgedRater]:
-    """The slope of each rater; none for fewer than four raters.
+) -> dict[str, dict[str, Any]]:
+    """How much scores matter to each rater, as in `RaterReport`; none for fewer than four raters.
 
     A rater is an adversary if the interval of the slope lies below 0, and if it lies above 0 for at
     least three times as many raters: the answers alone cannot tell which of two equal sides is
@@ -48,6 +38,10 @@ def judge_raters(
     found = {}
     for row in rows:
         remark = row["remark"] if outvoted or row["remark"] != ADVERSARY else ""
-        slope, low, high = (float(row[f"slope{end}"]) for end in ("", ", low", ", high"))
-        found[str(row["judge"])] = JudgedRater(slope, low, high, remark)
+        found[str(row["judge"])] = {
+            "slope": float(row["slope"]),
+            "slope_low": float(row["slope, low"]),
+            "slope_high": float(row["slope, high"]),
+            "remark": remark,
+        }
     return found

@@ -12,7 +12,6 @@ import os
 import shutil
 import sqlite3
 import time
-from bisect import insort
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
@@ -191,7 +190,8 @@ class Log:
             )
         if "full" in words:
             return SessionFileError(f"The disk of {self.path} is full. Free some space first.")
-        copy = _free_name(self.path)
+        names = (_beside(self.path, f".damaged-{k}") for k in range(1, 1000))
+        copy = next(name for name in names if not name.exists())
         copied = "It could not be copied"
         with suppress(OSError):
             shutil.copy2(self.path, copy)
@@ -234,7 +234,7 @@ class Log:
 
     def put_file(self, data: bytes, media_type: str) -> str:
         """Keep a picture, named by its content."""
-        name = _name_of(data)
+        name = hashlib.sha256(data).hexdigest()[:32]
         with self._transaction():
             self._db.execute(
                 "INSERT OR IGNORE INTO files (name, type, data) VALUES (?, ?, ?)",
@@ -299,18 +299,9 @@ def _has_tables(db: sqlite3.Connection) -> bool:
     return db.execute("SELECT 1 FROM sqlite_master").fetchone() is not None
 
 
-def _name_of(data: bytes) -> str:
-    return hashlib.sha256(data).hexdigest()[:32]
-
-
 def _beside(path: Path, ending: str) -> Path:
-    """A file that SQLite keeps next to a database."""
+    """A file next to a database, such as those that SQLite keeps."""
     return path.with_name(f"{path.name}{ending}")
-
-
-def _free_name(path: Path) -> Path:
-    names = (path.with_name(f"{path.name}.damaged-{k}") for k in range(1, 1000))
-    return next(name for name in names if not name.exists())
 
 
 @dataclass(frozen=True)
@@ -388,7 +379,7 @@ class Ledger:
         self.raters: dict[str, Rater] = {}
         self.answers: dict[int, Answer] = {}  # with skips, by the numbers of their entries
         self.paused = False
-        self._standing: dict[str, list[int]] = {}  # by rater: answers and skips that stand
+        self._numbers: dict[str, list[int]] = {}  # by rater: of answers and skips
 
     def apply(self, entry: Entry) -> None:
         """Add an entry."""
@@ -403,12 +394,15 @@ class Ledger:
             case "rater":
                 self.raters[body["name"]] = Rater(body["name"], body["key"])
             case "answer":
-                self._put(Answer(entry.number, entry.time, **body))
+                answer = Answer(entry.number, entry.time, **body)
+                self.answers[answer.number] = answer
+                self._numbers.setdefault(answer.rater, []).append(answer.number)
             case "withdraw":
-                self._put(replace(self.answers[body["answer"]], withdrawn=True))
+                known = self.answers[body["answer"]]
+                self.answers[known.number] = replace(known, withdrawn=True)
             case "change":
-                known, outcome = self.answers[body["answer"]], body["outcome"]
-                self._put(replace(known, outcome=outcome, withdrawn=False, changed=True))
+                known, new = self.answers[body["answer"]], {"outcome": body["outcome"]}
+                self.answers[known.number] = replace(known, **new, withdrawn=False, changed=True)
             case "drop":
                 self.raters[body["rater"]].dropped = body["dropped"]
             case "pause":
@@ -443,17 +437,17 @@ class Ledger:
 
     def last(self, rater: str) -> Answer | None:
         """The last answer or skip of a rater that stands."""
-        numbers = self._standing.get(rater)
-        return self.answers[numbers[-1]] if numbers else None
+        return next(self.of_rater(rater), None)
 
-    def of_rater(self, rater: str) -> list[Answer]:
+    def of_rater(self, rater: str) -> Iterator[Answer]:
         """The answers and skips of a rater that stand, the last first."""
-        return [self.answers[number] for number in reversed(self._standing.get(rater, ()))]
+        known = (self.answers[number] for number in reversed(self._numbers.get(rater, ())))
+        return filter(self._stands, known)
 
     def n_answers(self, rater: str | None = None) -> int:
         """How many answers count, of all raters or of one."""
-        names = self.raters if rater is None else (rater,)
-        kept = [name for name in names if name in self.raters and not self.raters[name].dropped]
+        names = self.raters if rater is None else self.raters.keys() & {rater}
+        kept = [name for name in names if not self.raters[name].dropped]
         return sum(a.outcome != "skip" for name in kept for a in self.of_rater(name))
 
     def pair_of(self, first: str, second: str) -> Pair:
@@ -481,19 +475,3 @@ class Ledger:
         self.known |= made
         self.items = [*kept, *new]
         self.number = {item.id: k for k, item in enumerate(self.items)}
-        if self.answers:
-            self._standing = {}
-            for answer in self.answers.values():
-                self._count(answer)
-
-    def _put(self, answer: Answer) -> None:
-        """Keep an answer, or its new state, and count it."""
-        before = self.answers.get(answer.number)
-        if before is not None and self._stands(before):
-            self._standing[answer.rater].remove(answer.number)
-        self.answers[answer.number] = answer
-        self._count(answer)
-
-    def _count(self, answer: Answer) -> None:
-        if self._stands(answer):
-            insort(self._standing.setdefault(answer.rater, []), answer.number)

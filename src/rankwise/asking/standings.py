@@ -20,7 +20,7 @@ from rankwise.asking.item_model import (
     unknown_scores,
 )
 from rankwise.asking.items import Item
-from rankwise.asking.judged_raters import ADVERSARY, JudgedRater
+from rankwise.asking.judged_raters import ADVERSARY
 from rankwise.asking.log import Ledger
 from rankwise.backends.arrays import Array, Index
 from rankwise.tables import Column, Table, TableMixin
@@ -216,7 +216,7 @@ def rater_reports(
     held_out: HeldOutAnswers,
     answers: Sequence[Comparison],
     ledger: Ledger,
-    judged: Mapping[str, JudgedRater],
+    judged: Mapping[str, Mapping[str, Any]],
 ) -> list[RaterReport]:
     """Reports on all raters, from predictions of each answer without it."""
     who = np.array([answer.rater for answer in answers], dtype=object)
@@ -231,18 +231,11 @@ def rater_reports(
         slips, low, high = slip_rate(held_out.probability[told])
         predicted = told & known
         agreement = float(agrees[predicted].mean()) if predicted.any() else None
-        report = RaterReport(name, int(mine.sum()), n_skips, slips, low, high, agreement)
-        if (found := judged.get(name)) is not None:
-            if found.remark == ADVERSARY and agreement is not None:
-                report = replace(report, agreement=1.0 - agreement)
-            report = replace(
-                report,
-                slope=found.slope,
-                slope_low=found.low,
-                slope_high=found.high,
-                remark=found.remark,
-            )
-        reports.append(report)
+        found = judged.get(name, {})
+        if found.get("remark") == ADVERSARY and agreement is not None:
+            agreement = 1.0 - agreement
+        n_answers = int(mine.sum())
+        reports.append(RaterReport(name, n_answers, n_skips, slips, low, high, agreement, **found))
     return reports
 
 

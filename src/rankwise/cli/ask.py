@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 PORT = 8642
 DEMO, TYPED = Path("ask-demo.ask"), Path("ranking.ask")
-NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart", "markdown_it")
+NEEDED = ("starlette", "jinja2", "uvicorn", "python_multipart", "markdown_it", "segno")
 
 
 @dataclass(frozen=True)

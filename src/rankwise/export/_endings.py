@@ -1,11 +1,10 @@
-"""A fitted model as stages; the last is an ending, from columns to scores."""
+"""A fitted model as stages, and the stages that make scores."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, reduce, singledispatch
-from operator import add
+from functools import cached_property, singledispatch
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ from rankwise.errors import DataError, ExportError
 from rankwise.estimators.base import LeastSquaresRanker
 from rankwise.export._graph import IN_FLOAT32, ML, Value, kernel_values
 from rankwise.export._stages import (
+    MEAN,
     Affine,
     Branches,
     Calendar,
@@ -29,16 +29,12 @@ from rankwise.export._stages import (
     Linear,
     Lookup,
     Stage,
+    Weighted,
     WithinQuery,
     between,
-    draw_rows,
-    emit_all,
-    first_known,
-    first_uses,
-    linear_of,
+    every_stage,
     stages_in_order,
-    standardized,
-    uniform,
+    width,
 )
 from rankwise.gp.inference import CONSTANT
 from rankwise.gp.pairwise_gp import PairwiseGP
@@ -49,68 +45,11 @@ from rankwise.preprocessing.table_encoder import encoder_of
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM
 
-EQUAL = 1e-12  # of the largest score: `MeanRanker` takes smaller differences for none
 MOST_CELLS = 2 * 10**7  # of rows that are drawn
 
 
-class Ending(Stage):
-    """The last stage: from columns to scores, of shape (rows, outputs)."""
-
-    weights: Array
-    names: tuple[str, ...] = ("score",)  # of the outputs
-
-    @property
-    def trees(self) -> TreeScores | None:
-        """The trees, if scores are sums of trees."""
-        return None
-
-    @property
-    def in_float32(self) -> bool:
-        """Whether float32 keeps enough digits."""
-        return False
-
-    @property
-    def n_outputs(self) -> int:
-        """The number of scores of a row."""
-        return int(self.weights.shape[1])
-
-    @property
-    def linear(self) -> Linear:
-        """The scores as a linear function; an `ExportError` explains why there is none."""
-        raise NotImplementedError
-
-    def outputs(self, x: Value) -> dict[str, Value]:
-        """The scores and what else is predicted, by name."""
-        return {"score": self.emit(x)}
-
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        """Rows like the training rows; NaN where anything will do."""
-        raise NotImplementedError
-
-
 @dataclass(frozen=True, eq=False)
-class LinearScores(Ending):
-    """x'weights + constant."""
-
-    weights: Array
-    constant: Array
-    span: Array | None = None
-
-    @property
-    def linear(self) -> Linear:
-        return Linear.of_complete_rows(self.weights, self.constant)
-
-    def emit(self, x: Value) -> Value:
-        return _shifted(x @ self.weights, self.constant)
-
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        if self.span is None:
-            return np.full((n_rows, len(self.weights)), np.nan)
-        return uniform(self.span, n_rows, rng)
-
-
-@dataclass(frozen=True, eq=False)
-class KernelScores(Ending):
+class KernelScores(Stage):
     """k(x, points) weights + constant."""
 
     kernel: Any
@@ -119,26 +58,28 @@ class KernelScores(Ending):
     constant: Array
 
     @property
-    def linear(self) -> Linear:
-        name = getattr(self.kernel, "name", None) or type(self.kernel).__name__
-        if name == "linear":
-            return Linear.of_complete_rows(self.points.T @ self.weights, self.constant)
-        raise ExportError(f"its kernel is {name}, so that scores are not sums of single features")
-
-    @property
     def in_float32(self) -> bool:
         return isinstance(self.kernel, NamedKernel) and self.kernel.name in IN_FLOAT32
 
+    def width(self, n_columns: int) -> int:
+        return int(self.weights.shape[1])
+
+    def pull(self, linear: Linear) -> Linear:
+        name = getattr(self.kernel, "name", None) or type(self.kernel).__name__
+        if name == "linear":
+            return linear.behind(self.points.T @ self.weights, self.constant)
+        raise ExportError(f"its kernel is {name}, so that scores are not sums of single features")
+
     def emit(self, x: Value) -> Value:
         K = kernel_values(self.kernel, x, self.points)
-        return _shifted(K @ self.weights, self.constant)
+        return (K @ self.weights).shifted(self.constant)
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        return between(self.points, n_rows, rng)
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        return between(self.points, len(rows), rng)
 
 
 @dataclass(frozen=True, eq=False)
-class TreeScores(Ending):
+class TreeScores(Stage):
     """The sum of trees. A node sends rows with x[feature] <= threshold to its first child.
 
     Children are numbers of nodes, or -1 - k for leaf k. Every tree has a node.
@@ -152,17 +93,12 @@ class TreeScores(Ending):
     roots: Index
     leaves: Array
     n_columns: int
+    takes_missing = True
 
-    @property
-    def n_outputs(self) -> int:
+    def width(self, n_columns: int) -> int:
         return 1
 
-    @property
-    def trees(self) -> TreeScores:
-        return self
-
-    @property
-    def linear(self) -> Linear:
+    def pull(self, linear: Linear) -> Linear:
         raise ExportError("its scores are sums of trees")
 
     def emit(self, x: Value) -> Value:
@@ -187,8 +123,9 @@ class TreeScores(Ending):
             **attributes,
         )
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         """Rows in the middle halves between thresholds; NaN in features that no tree uses."""
+        n_rows = len(rows)
         rows = np.full((n_rows, self.n_columns), np.nan)
         for column in np.unique(self.feature):
             values = np.unique(self.threshold[self.feature == column])
@@ -218,32 +155,30 @@ class Process:
         if not len(self.spread):  # nothing was compared
             return x.zeros(1), prior
         z = x if self.is_linear else kernel_values(self.kernel, x, self.points)
-        c = _shifted(z @ self.to_weights, self.offset)
+        c = (z @ self.to_weights).shifted(self.offset)
         left = (prior - c.squares()).apply("Max", 0.0)
-        mean = _shifted(z @ self.mean, np.array([self.constant]))
+        mean = (z @ self.mean).shifted(np.array([self.constant]))
         return mean, left + (c @ self.spread).squares()
 
 
 @dataclass(frozen=True, eq=False)
-class ProcessScores(Ending):
+class ProcessScores(Stage):
     """The mean and the standard deviation of a mixture of Gaussian processes."""
 
     processes: Sequence[Process]
     weights: Array
     names = ("score", "std")
 
-    @property
-    def n_outputs(self) -> int:
+    def width(self, n_columns: int) -> int:
         return 1
 
-    @property
-    def linear(self) -> Linear:
+    def pull(self, linear: Linear) -> Linear:
         if not all(process.is_linear for process in self.processes):
             kernel = self.processes[0].kernel
             raise ExportError(f"its kernel is {kernel}, so that scores are not sums of features")
         mean = np.tensordot(self.weights, [process.mean for process in self.processes], axes=1)
         constant = self.weights @ [process.constant for process in self.processes]
-        return Linear.of_complete_rows(mean, np.array([constant]))
+        return linear.behind(mean, np.array([constant]))
 
     def emit(self, x: Value) -> Value:
         return self.outputs(x)["score"]
@@ -261,71 +196,31 @@ class ProcessScores(Ending):
         gap = means - mean
         return {"score": mean, "std": ((variances + gap * gap) @ weights).apply("Sqrt")}
 
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        points = self.processes[0].points
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        n_rows, points = len(rows), self.processes[0].points
         rows = between(points, n_rows, rng)
         known = rng.random(n_rows) < 0.2  # items that were compared
         rows[known] = points[rng.integers(len(points), size=int(known.sum()))]
         return rows
 
 
-@dataclass(frozen=True, eq=False)
-class MeanScores(Ending):
-    """The weighted mean of scores, each standardized by numbers or within the query."""
-
-    parts: Sequence[Sequence[Any]]
-    weights: Array
-    means: Array | None  # of shape (parts, outputs)
-    scales: Array | None
-
-    @property
-    def n_outputs(self) -> int:
-        return int(self.parts[0][-1].n_outputs)
-
-    @property
-    def within_queries(self) -> bool:
-        return self.means is None or Branches(self.parts, ()).within_queries
-
-    @property
-    def linear(self) -> Linear:
-        if self.means is None or self.scales is None:
-            raise ExportError("the scores of its parts are standardized within each query")
-        weights: Any = 0.0
-        constant: Any = 0.0
-        missing: Any = 0.0
-        for k, part in enumerate(self.parts):
-            linear, share = linear_of(part), self.weights[k] / self.scales[k]
-            weights = weights + linear.weights * share
-            constant = constant + (linear.constant - self.means[k]) * share
-            missing = missing + linear.missing * share
-        return Linear(weights, constant, missing)
-
-    def emit(self, x: Value) -> Value:
-        scores = []
-        for k, part in enumerate(self.parts):
-            score = emit_all(part, x)
-            if self.means is not None and self.scales is not None:
-                score = score.affine(self.means[k], 1.0 / self.scales[k])
-            else:
-                score = standardized(score, EQUAL)
-            scores.append(score * float(self.weights[k]))
-        return reduce(add, scores)
-
-    def draw(self, n_rows: int, rng: np.random.Generator) -> Array:
-        return first_known(draw_rows(part, n_rows, rng) for part in self.parts)
-
-
-def _shifted(scores: Value, constant: Array) -> Value:
-    return scores + constant if constant.any() else scores
-
-
 def score_stages(model: Any) -> list[Any]:
-    """The stages of a model that predicts scores; the last is an ending."""
+    """The stages of a model that predicts scores; the last makes the scores."""
     model = getattr(model, "best_estimator_", model)
     if isinstance(model, Pipeline):
-        *before, (_, last) = model.steps
-        return [*stages_in_order(before, model.n_features_in_), *score_stages(last)]
+        *before, last = (step for _, step in model.steps)
+        n_features = first_step(model).n_features_in_
+        return [*stages_in_order(before, n_features), *score_stages(last)]
     return _ending(model)
+
+
+def first_step(model: Any) -> Any:
+    """The part of a model that gets its rows, and knows the number and names of features."""
+    model = getattr(model, "best_estimator_", model)
+    for _, step in getattr(model, "steps", ()):
+        if step is not None and step != "passthrough":
+            return first_step(step)
+    return model
 
 
 @singledispatch
@@ -353,7 +248,7 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
     )
     if basis.linear:
         span = getattr(ranker, "feature_range_", None)
-        return [*stages, LinearScores(weights, constant, None if span is None else to_host(span))]
+        return [*stages, Weighted(weights, constant, None if span is None else to_host(span))]
     if basis.on_ramps:
         low, wide = to_host(basis.low), to_host(basis.high) - to_host(basis.low)
         ends = np.stack([low, low + wide])
@@ -362,7 +257,7 @@ def _(ranker: LeastSquaresRanker) -> list[Any]:
             Affine(low, 1.0 / wide, ends),
             Clip(0.0, 1.0),
         ]
-        return [*stages, *ramps, LinearScores(weights, constant)]
+        return [*stages, *ramps, Weighted(weights, constant)]
     found = basis.expansion(weights)
     if found is None:
         raise ExportError(
@@ -379,7 +274,7 @@ def _(ranker: RankSVM) -> list[Any]:
     if basis is not None:
         return [_expansion(basis.kernel, basis.points, _columns(ranker.dual_coef_), np.zeros(1))]
     span = getattr(ranker, "feature_range_", None)  # not in files of older versions
-    return [LinearScores(_columns(ranker.coef_), np.zeros(1), span)]
+    return [Weighted(_columns(ranker.coef_), np.zeros(1), span)]
 
 
 @_ending.register
@@ -389,19 +284,23 @@ def _(ranker: BoostedRanker) -> list[Any]:
 
 @_ending.register
 def _(ranker: MeanRanker) -> list[Any]:
+    """The parts side by side, each standardized by numbers or within the query, and their mean."""
     parts = [score_stages(part) for part in ranker.rankers_]
-    means, scales = (
-        None if values is None else _columns(values) for values in (ranker.means_, ranker.scales_)
-    )
-    return [MeanScores(parts, np.asarray(ranker.weights_), means, scales)]
+    n_outputs = width(parts[0], 0)
+    means, scales = ranker.means_, ranker.scales_
+    for k, part in enumerate(parts):
+        scaling: Stage = WithinQuery(MEAN, "the scores of its parts")
+        if means is not None and scales is not None:
+            scaling = Affine(_columns(means)[k], 1.0 / _columns(scales)[k])
+        part.append(scaling)
+    weights = np.kron(np.asarray(ranker.weights_)[:, None], np.eye(n_outputs))
+    return [Branches(parts, ranker.n_features_in_), Weighted(weights, np.zeros(n_outputs))]
 
 
 @_ending.register
 def _(ranker: AutoRanker) -> list[Any]:
     encoder = getattr(ranker, "encoder_", None)
-    before = (
-        [] if encoder is None else stages_in_order([("encode", encoder)], ranker.n_features_in_)
-    )
+    before = stages_in_order([encoder], ranker.n_features_in_)
     return [*before, *_ending(ranker.mean_ranker_)]
 
 
@@ -520,7 +419,7 @@ class ModelStages:
     @cached_property
     def uses(self) -> FirstUses:
         """How the features are used first."""
-        return first_uses(self.stages, self.n_features)
+        return FirstUses.of(self.stages, self.n_features)
 
     @property
     def texts(self) -> dict[int, Lookup]:
@@ -535,7 +434,7 @@ class ModelStages:
     @property
     def within_queries(self) -> bool:
         """Whether the score of a row depends on the other rows of its query."""
-        return any(stage.within_queries for stage in self.stages)
+        return any(stage.within_queries for stage in every_stage(self.stages))
 
     def some_rows(self, wanted: int) -> int:
         """A number of rows to draw: fewer than wanted, if there are very many features."""
@@ -547,8 +446,8 @@ def read_stages(model: Any) -> ModelStages:
     if isinstance(model, type) or not hasattr(model, "predict"):
         raise ExportError(f"Only a fitted ranker or pipeline can be exported: got {model!r}.")
     check_is_fitted(model)
-    n_features = int(getattr(model, "n_features_in_", 0))
-    names = getattr(model, "feature_names_in_", None)
-    stages = score_stages(model)
+    first, stages = first_step(model), score_stages(model)
+    n_features = int(getattr(first, "n_features_in_", 0))
+    names = getattr(first, "feature_names_in_", None)
     known = None if names is None else tuple(str(name) for name in names)
     return ModelStages(stages, n_features, known, encoder_of(model) is not None)

@@ -21,23 +21,12 @@ IN_FLOAT32 = ("rbf", "laplacian")
 """Named kernels of differences of rows, which keep their digits in float32."""
 
 
-@dataclass(frozen=True)
-class Node:
-    """An operator with the names of its inputs and of its output."""
-
-    op: str
-    inputs: tuple[str, ...]
-    output: str
-    attributes: dict[str, Any]
-    domain: str = ""
-
-
 @dataclass
 class Graph:
     """Operators in the order of evaluation, and constants in the precision of the arithmetic."""
 
     dtype: Any
-    nodes: list[Node] = field(default_factory=list)
+    nodes: list[Any] = field(default_factory=list)
     constants: dict[str, Array] = field(default_factory=dict)
 
     def input(self, name: str) -> Value:
@@ -48,7 +37,8 @@ class Graph:
         """Append an operator with one output; numbers and arrays become constants."""
         names = tuple(x.name if isinstance(x, Value) else self.constant(x) for x in inputs)
         output = f"v{len(self.nodes)}"
-        self.nodes.append(Node(op, names, output, attributes, domain))
+        make = require_onnx().helper.make_node
+        self.nodes.append(make(op, names, [output], output, domain=domain, **attributes))
         return Value(self, output)
 
     def constant(self, value: Any) -> str:
@@ -121,6 +111,10 @@ class Value:
     def reduced(self, op: str, axis: int) -> Value:
         """Sums, means or extremes over an axis, which is kept."""
         return self.apply(op, np.array([axis]), keepdims=1)
+
+    def shifted(self, constant: Array) -> Value:
+        """With a constant added to each column."""
+        return self + constant if constant.any() else self
 
     def squares(self) -> Value:
         """The sum of squares of each row, of shape (rows, 1)."""

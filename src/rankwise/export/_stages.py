@@ -1,14 +1,14 @@
 """What a fitted model does to rows, as a few kinds of stages.
 
-A model is a sequence of stages. Each can be folded into the weights of a linear function behind it
-(`pull`), appended to an ONNX graph (`emit`), and undone as far as possible, to get rows like the
-training rows (`undo`). `transformer_stages` reads the stages of a transformer.
+A model is a sequence of stages, up to its scores. Each can be folded into the weights of a linear
+function behind it (`pull`), appended to an ONNX graph (`emit`), and undone as far as possible, to
+get rows like the training rows (`undo`). `transformer_stages` reads the stages of a transformer.
 """
 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce, singledispatch
 from importlib import import_module
@@ -31,6 +31,7 @@ from sklearn.preprocessing import (
     RobustScaler,
     StandardScaler,
 )
+from sklearn.utils import get_tags
 
 from rankwise.backends.arrays import Array, Index, is_sparse
 from rankwise.errors import DataError, ExportError
@@ -42,6 +43,8 @@ from rankwise.preprocessing.table_encoder import DateFeatures, TableEncoder
 SPREAD = 4.0  # standard deviations that rows are drawn from
 NO_CATEGORY = "\x00"  # a text that no table has
 OTHER = -1.0  # the number of a text that is no category
+MEAN = "MeanRanker"  # the name of a scaling of scores
+EQUAL = 1e-12  # of the largest score: `MeanRanker` takes smaller differences for none
 MICROSECONDS = 86_400e6  # of a day
 
 
@@ -58,11 +61,19 @@ class Linear:
         """A function that takes no missing values."""
         return cls(weights, constant, np.full(weights.shape, np.nan))
 
+    def behind(self, weights: Array, constant: Array) -> Linear:
+        """This function of x'weights + constant, which takes no missing values."""
+        shift = constant @ self.weights
+        return Linear.of_complete_rows(weights @ self.weights, self.constant + shift)
+
 
 class Stage:
-    """A step on the way from features to scores."""
+    """A step on the way from features to scores; the last one makes scores."""
 
+    names: tuple[str, ...] = ("score",)  # of what the last stage returns
     span: Array | None = None  # the range of the training rows, of shape (2, columns), if known
+    within_queries = False  # whether the score of a row depends on the other rows of its query
+    takes_missing: bool = False  # without a stage before it that fills them in
 
     def width(self, n_columns: int) -> int:
         """The number of columns behind this stage."""
@@ -76,13 +87,17 @@ class Stage:
         """Append the stage to the graph of a value."""
         raise NotImplementedError
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         """Rows that this stage maps to given ones, or close to them; NaN where anything will do."""
         return rows
 
+    def outputs(self, x: Value) -> dict[str, Value]:
+        """Append the last stage to the graph of a value: scores and what else is predicted."""
+        return {"score": self.emit(x)}
+
     @property
-    def within_queries(self) -> bool:
-        """Whether the score of a row depends on the other rows of its query."""
+    def in_float32(self) -> bool:
+        """Whether float32 keeps enough digits of the scores."""
         return False
 
 
@@ -92,6 +107,7 @@ class Columns(Stage):
 
     chosen: Index
     n_columns: int  # before
+    takes_missing: bool = True
 
     def width(self, n_columns: int) -> int:
         return len(self.chosen)
@@ -107,7 +123,7 @@ class Columns(Stage):
             return x
         return x.columns(self.chosen)
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         out = np.full((len(rows), self.n_columns), np.nan)
         out[:, self.chosen] = rows
         return out
@@ -130,30 +146,32 @@ class Affine(Stage):
     def emit(self, x: Value) -> Value:
         return x.affine(self.centre, self.factor)
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         usable = np.where(self.factor == 0.0, 1.0, self.factor)
         return np.asarray(rows / usable + self.centre)
 
 
 @dataclass(frozen=True, eq=False)
-class Project(Stage):
-    """(x - centre) matrix, as of principal components."""
+class Weighted(Stage):
+    """x'weights + constant, as of scores or principal components."""
 
-    centre: Array
-    matrix: Array  # of shape (columns before, columns after)
+    weights: Array  # of shape (columns before, columns after)
+    constant: Array
+    span: Array | None = None
 
     def width(self, n_columns: int) -> int:
-        return int(self.matrix.shape[1])
+        return int(self.weights.shape[1])
 
     def pull(self, linear: Linear) -> Linear:
-        weights = self.matrix @ linear.weights
-        return Linear.of_complete_rows(weights, linear.constant - self.centre @ weights)
+        return linear.behind(self.weights, self.constant)
 
     def emit(self, x: Value) -> Value:
-        return x.affine(self.centre) @ self.matrix
+        return (x @ self.weights).shifted(self.constant)
 
-    def undo(self, rows: Array) -> Array:
-        return np.asarray(rows @ np.linalg.pinv(self.matrix) + self.centre)
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        if np.isnan(rows).all():
+            return np.full((len(rows), len(self.weights)), np.nan)
+        return np.asarray((rows - self.constant) @ np.linalg.pinv(self.weights))
 
 
 @dataclass(frozen=True, eq=False)
@@ -171,7 +189,7 @@ class FillMissing(Stage):
         is_missing = x.apply("IsNaN") if nan else x.apply("Equal", float(self.missing))
         return is_missing.apply("Where", self.values, x)
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         return np.where(np.isnan(rows), self.values, rows)
 
 
@@ -194,18 +212,18 @@ class WithinQuery(Stage):
     """A scaling of each column by the rows of the query: all rows of a call are one query."""
 
     name: str
-
-    @property
-    def within_queries(self) -> bool:
-        return True
+    what: str = "features"
+    within_queries = True
 
     def pull(self, linear: Linear) -> Linear:
         raise ExportError(
-            f"features are scaled within each query ({self.name}), so that the score of a row "
+            f"{self.what} are scaled within each query ({self.name}), so that the score of a row "
             "depends on the other rows"
         )
 
     def emit(self, x: Value) -> Value:
+        if self.name == MEAN:
+            return standardized(x, EQUAL)
         if self.name == "query-ranks":
             return _ranks(x)
         low, high = x.reduced("ReduceMin", 0), x.reduced("ReduceMax", 0)
@@ -213,7 +231,7 @@ class WithinQuery(Stage):
         x = (x - low) / span.apply("Equal", 0.0).apply("Where", 1.0, span)
         return x if self.name == "query-minmax" else standardized(x)
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         return np.full(rows.shape, np.nan)  # rows of any range become these
 
 
@@ -222,11 +240,12 @@ class Branches(Stage):
     """Several sequences of stages on the same columns, side by side."""
 
     parts: Sequence[Sequence[Stage]]
-    widths: Sequence[int]  # columns of each
+    n_columns: int  # before
 
     @property
-    def within_queries(self) -> bool:
-        return any(stage.within_queries for part in self.parts for stage in part)
+    def widths(self) -> list[int]:
+        """The number of columns behind each part."""
+        return [width(part, self.n_columns) for part in self.parts]
 
     def width(self, n_columns: int) -> int:
         return sum(self.widths)
@@ -249,16 +268,25 @@ class Branches(Stage):
         made = [emit_all(part, x) for part in self.parts]
         return made[0] if len(made) == 1 else made[0].apply("Concat", *made[1:], axis=1)
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         pieces = np.split(rows, np.cumsum(self.widths)[:-1], axis=1)
         pairs = zip(self.parts, pieces, strict=True)
-        return first_known(undo_all(part, piece) for part, piece in pairs)
+        found = [undo_all(part, piece, rng) for part, piece in pairs]
+        return reduce(lambda one, two: np.where(np.isnan(one), two, one), found)
 
 
-def linear_of(stages: Sequence[Any]) -> Linear:
+def every_stage(stages: Sequence[Stage]) -> Iterator[Stage]:
+    """Stages, and all that are side by side in them."""
+    for stage in stages:
+        yield stage
+        for part in stage.parts if isinstance(stage, Branches) else ():
+            yield from every_stage(part)
+
+
+def linear_of(stages: Sequence[Stage]) -> Linear:
     """All stages as one linear function; an `ExportError` explains why there is none."""
-    *before, last = stages
-    return pull_through(before, last.linear)
+    n_outputs = width(stages, 0)
+    return pull_through(stages, Linear.of_complete_rows(np.eye(n_outputs), np.zeros(n_outputs)))
 
 
 def pull_through(stages: Sequence[Stage], linear: Linear) -> Linear:
@@ -275,30 +303,19 @@ def emit_all(stages: Sequence[Stage], x: Value) -> Value:
     return x
 
 
-def undo_all(stages: Sequence[Stage], rows: Array) -> Array:
+def undo_all(stages: Sequence[Stage], rows: Array, rng: np.random.Generator) -> Array:
     """Rows that stages map to given ones; where anything will do, values in a known range."""
     for stage in reversed(stages):
-        rows = stage.undo(rows)
+        rows = stage.undo(rows, rng)
         if stage.span is not None:
-            drawn = uniform(stage.span, len(rows), np.random.default_rng(0))
-            rows = np.where(np.isnan(rows), drawn, rows)
+            low, high = stage.span
+            rows = np.where(np.isnan(rows), rng.uniform(size=rows.shape) * (high - low) + low, rows)
     return rows
 
 
-def first_known(found: Iterable[Array]) -> Array:
-    """The first value that is not NaN, entry by entry."""
-    return reduce(lambda one, two: np.where(np.isnan(one), two, one), found)
-
-
-def draw_rows(stages: Sequence[Any], n_rows: int, rng: np.random.Generator) -> Array:
+def draw_rows(stages: Sequence[Stage], n_rows: int, rng: np.random.Generator) -> Array:
     """Rows like the training rows, as far as the stages know them; NaN elsewhere."""
-    *before, last = stages
-    return undo_all(before, last.draw(n_rows, rng))
-
-
-def uniform(span: Array, n_rows: int, rng: np.random.Generator) -> Array:
-    """Rows within a range."""
-    return np.asarray(rng.uniform(size=(n_rows, span.shape[1])) * (span[1] - span[0]) + span[0])
+    return undo_all(stages, np.full((n_rows, width(stages, 0)), np.nan), rng)
 
 
 def between(points: Array, n_rows: int, rng: np.random.Generator) -> Array:
@@ -358,9 +375,8 @@ class Lookup(Stage):
         made = found @ (self.table[:-1] - other)
         return made + other if other.any() else made
 
-    def undo(self, rows: Array) -> Array:
-        drawn = np.random.default_rng(0).random(rows.shape)
-        wanted, table = np.where(np.isnan(rows), drawn, rows), self.table[:-1]
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
+        wanted, table = np.where(np.isnan(rows), rng.random(rows.shape), rows), self.table[:-1]
         distance = np.square(table).sum(axis=1) - 2.0 * wanted @ table.T
         return self.categories[np.argmin(distance, axis=1)][:, None]
 
@@ -426,7 +442,7 @@ class Calendar(Stage):
         month = month + 3.0 - floor(month / 10.0) * 12.0
         return x.affine(np.array([self.first])).apply("Concat", weekday, month, axis=1)
 
-    def undo(self, rows: Array) -> Array:
+    def undo(self, rows: Array, rng: np.random.Generator) -> Array:
         return np.asarray(np.floor(rows[:, :1]) + self.first)
 
     def numbered(self, dates: Sequence[Any], name: str) -> Array:
@@ -454,7 +470,7 @@ class FirstUses:
     Features that several branches use have the units of the first branch.
     """
 
-    filled: NDArray[np.bool_]  # whether missing values are filled in
+    filled: NDArray[np.bool_]  # whether the model takes missing values
     missing: Array  # what counts as missing
     centre: Array
     factor: Array
@@ -463,50 +479,65 @@ class FirstUses:
     texts: dict[int, Lookup] = field(default_factory=dict)  # the encoders of text, by feature
     dates: dict[int, Calendar] = field(default_factory=dict)
 
+    @classmethod
+    def of(cls, stages: Sequence[Stage], n_features: int) -> FirstUses:
+        """Follow the features through the first stages."""
+        no, nan, zero, one = (np.full(n_features, value) for value in (False, np.nan, 0.0, 1.0))
+        uses, lacking = cls(no, nan, zero, one, no.copy(), no.copy()), no.copy()
+        uses._follow(stages, np.arange(n_features), no.copy(), lacking)
+        uses.filled &= ~(lacking & np.isnan(uses.missing))
+        uses.texts = dict(sorted(uses.texts.items()))
+        return uses
 
-def first_uses(stages: Sequence[Stage], n_features: int) -> FirstUses:
-    """Follow the features through the first stages."""
-    nan, one, no = (np.full(n_features, value) for value in (np.nan, 1.0, False))
-    uses = FirstUses(no, nan, 0.0 * one, one, no.copy(), no.copy())
-    _follow(stages, np.arange(n_features), uses, no.copy())
-    uses.texts = dict(sorted(uses.texts.items()))
-    return uses
+    def _follow(
+        self,
+        stages: Sequence[Stage],
+        numbers: Index,
+        scaled: NDArray[np.bool_],
+        lacking: NDArray[np.bool_],
+        is_filled: bool = False,
+    ) -> None:
+        """Note what stages do to columns, which are features with these numbers.
 
+        `scaled` are features in new units, and `lacking` are features that reach a stage with their
+        missing values.
+        """
+        for stage in stages:
+            if isinstance(stage, Columns):
+                lacking[numbers] |= not (is_filled or stage.takes_missing)
+                numbers = numbers[stage.chosen]
+            elif isinstance(stage, FillMissing):
+                replaces_nan = bool(np.isnan(stage.missing))
+                lacking[numbers] |= not (is_filled or replaces_nan)  # NaN is refused
+                if replaces_nan or not scaled[numbers].any():  # a number is not in new units
+                    self.filled[numbers], self.missing[numbers] = True, stage.missing
+                    is_filled = True
+            elif isinstance(stage, Branches):
+                for part in stage.parts:
+                    self._follow(part, numbers, scaled, lacking, is_filled)
+                return
+            elif isinstance(stage, Affine):
+                new = ~scaled[numbers]
+                self.centre[numbers[new]] = stage.centre[new]
+                self.factor[numbers[new]] = stage.factor[new]
+                self.min_max[numbers[new]] = stage.kind == "min_max"
+                scaled[numbers] = True
+            else:
+                if isinstance(stage, Lookup) and stage.texts is not None:
+                    self._note_texts(int(numbers[0]), stage)
+                if isinstance(stage, Calendar):
+                    self.dates[int(numbers[0])] = stage
+                self.filled[numbers] |= stage.takes_missing
+                is_filled |= stage.takes_missing
+                break
+        self.read[numbers] = True
+        lacking[numbers] |= not is_filled
 
-def _follow(
-    stages: Sequence[Stage], numbers: Index, uses: FirstUses, scaled: NDArray[np.bool_]
-) -> None:
-    """Note what stages do to columns, which are features with these numbers."""
-    for stage in stages:
-        if isinstance(stage, Columns):
-            numbers = numbers[stage.chosen]
-        elif isinstance(stage, FillMissing):
-            if np.isnan(stage.missing) or not scaled[numbers].any():  # a number is in new units
-                uses.filled[numbers], uses.missing[numbers] = True, stage.missing
-        elif isinstance(stage, Branches):
-            for part in stage.parts:
-                _follow(part, numbers, uses, scaled)
-            return
-        elif isinstance(stage, Affine):
-            new = ~scaled[numbers]
-            uses.centre[numbers[new]] = stage.centre[new]
-            uses.factor[numbers[new]] = stage.factor[new]
-            uses.min_max[numbers[new]] = stage.kind == "min_max"
-            scaled[numbers] = uses.read[numbers] = True
-        else:
-            if isinstance(stage, Lookup) and stage.texts is not None:
-                _note_texts(uses.texts, int(numbers[0]), stage)
-            if isinstance(stage, Calendar):
-                uses.dates[int(numbers[0])] = stage
-            break
-    uses.read[numbers] = True
-
-
-def _note_texts(texts: dict[int, Lookup], number: int, stage: Lookup) -> None:
-    if texts.setdefault(number, stage).texts != stage.texts:
-        raise ExportError(
-            "Two encoders of the same column with different categories cannot be exported."
-        )
+    def _note_texts(self, number: int, stage: Lookup) -> None:
+        if self.texts.setdefault(number, stage).texts != stage.texts:
+            raise ExportError(
+                "Two encoders of the same column with different categories cannot be exported."
+            )
 
 
 def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Stage]:
@@ -532,7 +563,7 @@ def lookups(step: Any, widths: Sequence[int], *, takes_others: bool) -> list[Sta
         begin += width
     if begin != made.shape[1]:
         raise ExportError(f"{step!r} cannot be exported: its columns are not known.")
-    return [Branches(parts, list(widths))]
+    return [Branches(parts, n)]
 
 
 def as_fitted(
@@ -603,10 +634,10 @@ def _encoded(step: Any, columns: Sequence[Any]) -> Array:
     return np.asarray(made, dtype=np.float64)
 
 
-def stages_in_order(steps: Sequence[tuple[str, Any]], n_columns: int) -> list[Stage]:
+def stages_in_order(steps: Iterable[Any], n_columns: int) -> list[Stage]:
     """The stages of transformers that follow one another."""
     stages: list[Stage] = []
-    for _, step in steps:
+    for step in steps:
         if step is None or step == "passthrough":
             continue
         found = transformer_stages(step, n_columns)
@@ -633,7 +664,7 @@ def transformer_stages(step: Any, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: Pipeline, n_columns: int) -> list[Stage]:
-    return stages_in_order(step.steps, n_columns)
+    return stages_in_order((inner for _, inner in step.steps), n_columns)
 
 
 @transformer_stages.register
@@ -690,13 +721,18 @@ def _(step: SimpleImputer, n_columns: int) -> list[Stage]:
         )
     try:
         values = np.asarray(step.statistics_).astype(np.float64)
-        missing = np.nan if step.missing_values is None else float(step.missing_values)
+        missing = float(step.missing_values)
     except (TypeError, ValueError):
         raise ExportError(
-            "A SimpleImputer of words cannot be exported: the columns must be numbers. Use "
-            "skl2onnx.to_onnx, which knows the rankers of rankwise."
+            "A SimpleImputer of words, None or NA cannot be exported: the columns must be numbers, "
+            "and NaN where they are missing. Use skl2onnx.to_onnx, which knows the rankers of "
+            "rankwise."
         ) from None
     kept = np.flatnonzero(~np.isnan(values))
+    if step.strategy == "constant" and len(kept) < n_columns:
+        raise ExportError(
+            "A SimpleImputer with fill_value=nan cannot be exported: fill in a number."
+        )
     if step.keep_empty_features:
         values, kept = np.nan_to_num(values), np.arange(n_columns)
     return [Columns(kept, n_columns), FillMissing(values[kept], missing)]
@@ -715,7 +751,11 @@ def _(step: OneHotEncoder, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: OrdinalEncoder, n_columns: int) -> list[Stage]:
-    takes_others = step.handle_unknown != "error" and not np.isnan(step.unknown_value)
+    takes_others = step.handle_unknown != "error"
+    if takes_others and np.isnan(step.unknown_value):
+        raise ExportError(
+            "An OrdinalEncoder with unknown_value=nan cannot be exported: use a number, such as -1."
+        )
     return lookups(step, [1] * n_columns, takes_others=takes_others)
 
 
@@ -729,7 +769,8 @@ def _(step: HashingVectorizer, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: SelectorMixin, n_columns: int) -> list[Stage]:
-    return [Columns(np.flatnonzero(step.get_support()), n_columns)]
+    takes_missing = get_tags(step).input_tags.allow_nan
+    return [Columns(np.flatnonzero(step.get_support()), n_columns, takes_missing)]
 
 
 @transformer_stages.register
@@ -737,12 +778,13 @@ def _(step: PCA, n_columns: int) -> list[Stage]:
     matrix = np.asarray(step.components_).T
     if step.whiten:
         matrix = matrix / np.sqrt(step.explained_variance_)
-    return [Project(np.asarray(step.mean_), matrix)]
+    mean, n_components = np.asarray(step.mean_), matrix.shape[1]
+    return [Affine(mean, np.ones(n_columns)), Weighted(matrix, np.zeros(n_components))]
 
 
 @transformer_stages.register
 def _(step: TruncatedSVD, n_columns: int) -> list[Stage]:
-    return [Project(np.zeros(n_columns), np.asarray(step.components_).T)]
+    return [Weighted(np.asarray(step.components_).T, np.zeros(len(step.components_)))]
 
 
 @transformer_stages.register
@@ -758,7 +800,7 @@ def _(step: FunctionTransformer, n_columns: int) -> list[Stage]:
 @transformer_stages.register
 def _(step: FeatureUnion, n_columns: int) -> list[Stage]:
     parts = {
-        name: stages_in_order([(name, transformer)], n_columns)
+        name: stages_in_order([transformer], n_columns)
         for name, transformer in step.transformer_list
         if transformer != "drop"
     }
@@ -767,11 +809,12 @@ def _(step: FeatureUnion, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: ColumnTransformer, n_columns: int) -> list[Stage]:
-    parts, numbers = {}, _column_numbers(step)
-    for name, transformer, _ in step.transformers_:
-        chosen = numbers[name]
+    parts: dict[str, list[Stage]] = {}
+    names = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
+    for name, transformer, columns in step.transformers_:
+        chosen = np.arange(n_columns)[_numbered(columns, names)]
         if transformer != "drop" and len(chosen):
-            stages = stages_in_order([(name, transformer)], len(chosen))
+            stages = stages_in_order([transformer], len(chosen))
             parts[name] = [Columns(chosen, n_columns), *stages]
     return _side_by_side(parts, n_columns, step.transformer_weights)
 
@@ -780,15 +823,13 @@ def _side_by_side(
     parts: Mapping[str, list[Stage]], n_columns: int, weights: Mapping[str, float] | None
 ) -> list[Stage]:
     """The stages of named transformers on the same columns, each multiplied by its weight."""
-    made, widths = [], []
+    made = []
     for name, stages in parts.items():
-        n_after = width(stages, n_columns)
         if weights is not None and name in weights:
-            factor = np.full(n_after, float(weights[name]))
-            stages = [*stages, Affine(np.zeros(n_after), factor)]
+            factor = np.full(width(stages, n_columns), float(weights[name]))
+            stages = [*stages, Affine(np.zeros_like(factor), factor)]
         made.append(stages)
-        widths.append(n_after)
-    return [Branches(made, widths)]
+    return [Branches(made, n_columns)]
 
 
 @transformer_stages.register
@@ -802,7 +843,7 @@ def _(step: DateFeatures, n_columns: int) -> list[Stage]:
         [Columns(np.array([k]), n_columns), Calendar(float(first))]
         for k, first in enumerate(days_of(step.first_))
     ]
-    return [Branches(parts, [3] * n_columns)]
+    return [Branches(parts, n_columns)]
 
 
 @transformer_stages.register
@@ -817,22 +858,16 @@ def _(step: QueryScaler, n_columns: int) -> list[Stage]:
 
 @transformer_stages.register
 def _(step: WithQueryStandard, n_columns: int) -> list[Stage]:
-    return [Branches([[], [WithinQuery("query-standard")]], [n_columns, n_columns])]
+    return [Branches([[], [WithinQuery("query-standard")]], n_columns)]
 
 
-def _column_numbers(step: ColumnTransformer) -> dict[str, Any]:
-    """Which columns each transformer of a ColumnTransformer gets."""
-    every = np.arange(step.n_features_in_)
-    names: Any = {name: k for k, name in enumerate(getattr(step, "feature_names_in_", ()))}
-    found = {}
-    for name, _, columns in step.transformers_:
-        if isinstance(columns, slice):
-            start, stop = (names.get(end, end) for end in (columns.start, columns.stop))
-            stop = stop + 1 if columns.stop in names else stop  # included, as in pandas
-            found[name] = every[start : stop : columns.step]
-            continue
-        listed = np.atleast_1d(columns)
-        if listed.dtype.kind in "OU":
-            listed = np.array([names[column] for column in listed.tolist()])
-        found[name] = every[listed] if len(listed) else every[:0]
-    return found
+def _numbered(columns: Any, names: Mapping[Any, int]) -> Any:
+    """The columns that a transformer gets, as an index; `names` has the number of each name."""
+    if isinstance(columns, slice):
+        start, stop = (names.get(end, end) for end in (columns.start, columns.stop))
+        stop = stop + 1 if columns.stop in names else stop  # included, as in pandas
+        return slice(start, stop, columns.step)
+    listed = np.atleast_1d(columns)
+    if listed.dtype.kind in "OU":
+        listed = np.array([names[column] for column in listed.tolist()])
+    return listed if listed.dtype.kind == "b" else listed.astype(np.intp)

@@ -19,7 +19,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, is_sparse, to_host
 from rankwise.data.table_rows import feature_frame
 from rankwise.errors import DataError, ExportError
-from rankwise.export._endings import ModelStages, TreeScores
+from rankwise.export._endings import ModelStages
 from rankwise.export._stages import OTHER, Calendar, Lookup, as_fitted, draw_rows
 from rankwise.files import replacing
 from rankwise.graph import QueryGroups
@@ -326,8 +326,7 @@ def check_rows(
     if doubt is not None:
         doubt += ": give rows, to check that float32 can tell them apart."
     if not complete:
-        may_lack = first.filled | isinstance(model.stages[0], TreeScores)
-        missing = (rng.random(X.shape) < MISSING) & may_lack
+        missing = (rng.random(X.shape) < MISSING) & first.filled
         X = np.where(missing, first.missing, X)
     qid = np.arange(n_rows) // PER_QUERY if model.within_queries else None
     return CheckRows(X, qid, words, False, model.encoders, doubt)

@@ -14,8 +14,8 @@ from rankwise.boosted.boosted_ranker import BoostedOptions, BoostedRanker
 from rankwise.data.table_files import listed
 from rankwise.errors import DataError, ExportError, warn
 from rankwise.estimators.rankrls import RankRLS
-from rankwise.export._endings import ModelStages, read_stages
-from rankwise.export._stages import WithinQuery, draw_rows, linear_of
+from rankwise.export._endings import ModelStages, TreeScores, read_stages
+from rankwise.export._stages import FillMissing, WithinQuery, every_stage, linear_of
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import columns_of
 from rankwise.metric_names import are_grades
@@ -34,7 +34,6 @@ from rankwise.tables import plural
 FOLDS = 5  # of the rows of one global ranking, and of queries for trees
 MOST_TREES = 500  # that a model is distilled into
 CUTOFF = 10  # of NDCG
-WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -179,11 +178,18 @@ def fold(
 ) -> LinearModel:
     """The linear model of stages; `whose` is the target, for errors about other models."""
     refuse_encoded(whose, model)
+    for stage in every_stage(stages.stages):
+        if isinstance(stage, FillMissing) and not np.isnan(stage.missing):
+            raise ExportError(
+                f"{whose} has one weight for each feature, and this model replaces the number "
+                f"{stage.missing:g} by others (SimpleImputer). Replace it before the rows reach "
+                "the model, use NaN for missing values, or export it to ONNX."
+            )
     try:
         linear = linear_of(stages.stages)
     except ExportError as error:
         name, or_trees = type(last_step(model)).__name__, " or trees" if takes_trees else ""
-        if takes_trees and getattr(stages.stages[-1], "trees", None) is not None:
+        if takes_trees and isinstance(stages.stages[-1], TreeScores):
             raise ExportError(behind_steps(whose, name)) from None
         raise ExportError(
             f"{whose} takes a linear model{or_trees}, and this {name} is not linear: {error}. "
@@ -241,30 +247,6 @@ def behind_steps(whose: str, name: str) -> str:
         f"of this {name}. Index the features that these steps return, and pass the {name} alone; "
         "export the pipeline to ONNX; or distil it into trees (rankwise.export.distil)."
     )
-
-
-def check_any_weight(linear: LinearModel) -> None:
-    """Refuse a model whose weights are all 0."""
-    if not linear.weights.any():
-        raise ExportError(
-            "All weights of the model are 0: it gives all rows the same score, and there is "
-            "nothing to export."
-        )
-
-
-def known_span(stages: ModelStages, rows: Any, weights: Array) -> Array | None:
-    """The range of the training rows and of rows that are given, of shape (2, n_features).
-
-    None if it is not known; of features without weight, it does not matter.
-    """
-    drawn = draw_rows(stages.stages, stages.some_rows(1000), np.random.default_rng(0))
-    low, high = drawn.min(axis=0), drawn.max(axis=0)
-    reach = WIDER * (high - low)
-    found = np.stack([low - reach, high + reach])
-    if rows is not None:
-        found = np.stack([np.fmin(found[0], rows.min(axis=0)), np.fmax(found[1], rows.max(axis=0))])
-    found[:, weights == 0.0] = 0.0
-    return None if np.isnan(found).any() else found
 
 
 def feature_names(stages: ModelStages, given: Sequence[str] | None) -> tuple[str, ...]:

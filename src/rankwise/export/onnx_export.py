@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from importlib.metadata import version
 from typing import Any
 
@@ -14,7 +14,7 @@ from rankwise.backends.arrays import Array
 from rankwise.errors import ExportError
 from rankwise.export._endings import ModelStages, read_stages, score_stages
 from rankwise.export._graph import KINDS, ML, Graph, Value, kernel_values, require_onnx
-from rankwise.export._stages import Lookup, emit_all, emit_numbers, transformer_stages
+from rankwise.export._stages import emit_all, emit_numbers, transformer_stages, width
 from rankwise.export.checks import (
     TOLERANCE,
     CheckRows,
@@ -128,23 +128,36 @@ def to_onnx(
     if precision == "float32":
         refuse_in_doubt(given, "A graph with precision='float32'")
     ours, ending = given.scores(model, stages.names), stages.stages[-1]
-    deviations = None
-    if "std" in ending.names:
-        deviations = given.deviations(model, stages.names)
+    n_outputs = ours.shape[1]
+    spread = given.deviations(model, stages.names) if "std" in ending.names else None
+
+    def checked(made: bytes, precision: str) -> ExportCheck:
+        session, texts = _session(made), stages.texts
+        wanted = [one.name for one in session.get_inputs()]
+
+        def score(X: Array) -> Array:
+            with np.errstate(over="ignore"):  # the check finds what is not finite
+                inputs = {"X": np.delete(X, list(texts), axis=1).astype(precision)}
+            if texts:
+                inputs["text"] = np.column_stack([t.as_given(X[:, k]) for k, t in texts.items()])
+            found = session.run(None, {name: inputs[name] for name in wanted})
+            return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
+
+        theirs = given.by_query(score)
+        return compare_scores(
+            ours,
+            theirs[:, :n_outputs],
+            given,
+            target="onnx",
+            precision=precision,
+            deviations=None if spread is None else (spread, theirs[:, n_outputs:]),
+        )
+
     forms = [form for form in FORMS if precision in ("auto", form[0])]
     forms = [form for form in forms if ending.in_float32 or form[1] == "float64"]
     if precision == "auto" and (given.doubt is not None or stages.uses.dates):
         forms = forms[-1:]
-    for form in forms:
-        try:
-            made = _made(stages, names, *form)
-        except ExportError:  # a number of the model overflows float32
-            if form == forms[-1]:
-                raise
-            continue
-        check = _checked(made, given, stages.texts, ours, deviations, form[0])
-        if check.passed and check.relative_difference <= WANTED:
-            break
+    form, made, check = _smallest(forms, lambda *form: _made(stages, names, *form), checked)
     way_out = "Scale the features when you fit the model."
     if form[0] == "float32":
         way_out = (
@@ -154,6 +167,25 @@ def to_onnx(
         )
     refuse_unless_passed(check, way_out)
     return Export("onnx", made, check).with_notes(*_notes(stages, names, given, precision, *form))
+
+
+def _smallest(
+    forms: Sequence[tuple[str, str]],
+    write: Callable[[str, str], bytes],
+    check: Callable[[bytes, str], ExportCheck],
+) -> tuple[tuple[str, str], bytes, ExportCheck]:
+    """The first form whose file scores as the model does, or the last one; its file and check."""
+    for form in forms:
+        try:
+            made = write(*form)
+        except ExportError:  # a number of the model overflows float32
+            if form == forms[-1]:
+                raise
+            continue
+        found = check(made, form[0])
+        if found.passed and found.relative_difference <= WANTED:
+            break
+    return form, made, found
 
 
 def _notes(
@@ -200,7 +232,7 @@ def append_scores(
     for name, value in found.items():
         if arithmetic != precision:
             value = value.cast(KINDS[precision])
-        if flat and ending.n_outputs == 1:
+        if flat and width(stages, 0) == 1:
             value = value.apply("Reshape", np.array([-1]))
         found[name] = value
     return found
@@ -223,7 +255,7 @@ def _made(stages: ModelStages, names: tuple[str, ...], precision: str, arithmeti
     if texts:
         properties["text"] = json.dumps([names[k] for k in texts], ensure_ascii=False)
         inputs.append(("text", require_onnx().TensorProto.STRING, ["rows", len(texts)]))
-    n_outputs = stages.stages[-1].n_outputs
+    n_outputs = width(stages.stages, 0)
     shape = ["rows"] if n_outputs == 1 else ["rows", n_outputs]
     return _file(graph, inputs, outputs, shape, kind, properties)
 
@@ -244,13 +276,13 @@ def _file(
             f"An ONNX file holds at most 2 GiB, and this model has {n_bytes / 2**30:.1f} GiB of "
             "numbers. Use a ranker on landmarks, such as SparseRankRLS."
         )
-    make, info = onnx.helper.make_node, onnx.helper.make_tensor_value_info
-    nodes = [
-        make(node.op, node.inputs, [node.output], domain=node.domain, **node.attributes)
-        for node in graph.nodes
+    info = onnx.helper.make_tensor_value_info
+    ends = [
+        onnx.helper.make_node("Identity", [value.name], [name], name)
+        for name, value in outputs.items()
     ]
     made = onnx.helper.make_graph(
-        nodes + [make("Identity", [value.name], [name]) for name, value in outputs.items()],
+        graph.nodes + ends,
         "rankwise",
         [info(*given) for given in inputs],
         [info(name, kind, shape) for name in outputs],
@@ -266,38 +298,6 @@ def _file(
     onnx.helper.set_model_props(model, properties)
     onnx.checker.check_model(model)
     return bytes(model.SerializeToString())
-
-
-def _checked(
-    made: bytes,
-    rows: CheckRows,
-    texts: Mapping[int, Lookup],
-    ours: Array,
-    deviations: Array | None,
-    precision: str,
-) -> ExportCheck:
-    """Score rows with onnxruntime."""
-    session = _session(made)
-    wanted = [given.name for given in session.get_inputs()]
-
-    def score(X: Array) -> Array:
-        with np.errstate(over="ignore"):  # the check finds what is not finite
-            inputs = {"X": np.delete(X, list(texts), axis=1).astype(precision)}
-        if texts:
-            inputs["text"] = np.column_stack([t.as_given(X[:, k]) for k, t in texts.items()])
-        found = session.run(None, {name: inputs[name] for name in wanted})
-        return np.column_stack([part.reshape(len(X), -1) for part in found]).astype(np.float64)
-
-    theirs = rows.by_query(score)
-    n = ours.shape[1]
-    return compare_scores(
-        ours,
-        theirs[:, :n],
-        rows,
-        target="onnx",
-        precision=precision,
-        deviations=None if deviations is None else (deviations, theirs[:, n:]),
-    )
 
 
 def _session(made: bytes) -> Any:
@@ -329,15 +329,18 @@ def _table_export(ranker: Any, precision: str, rows: Any) -> Export:
         for side, one in zip(ranker.sides_, given, strict=True)
         for X in (one if len(side.views) > 1 else [one])
     ]
-    for form in (form for form in FORMS if precision in ("auto", form[0])):
-        made = _table_file(ranker, *form)
+
+    def checked(made: bytes, precision: str) -> ExportCheck:
         session = _session(made)
-        names = [one.name for one in session.get_inputs()]
-        inputs = {name: np.asarray(X, dtype=form[0]) for name, X in zip(names, arrays, strict=True)}
+        given = zip(session.get_inputs(), arrays, strict=True)
+        inputs = {one.name: np.asarray(X, dtype=precision) for one, X in given}
         theirs = session.run(None, inputs)[0].reshape(-1, 1).astype(np.float64)
-        check = compare_scores(ours.reshape(-1, 1), theirs, cells, target="onnx", precision=form[0])
-        if check.passed and check.relative_difference <= WANTED:
-            break
+        return compare_scores(
+            ours.reshape(-1, 1), theirs, cells, target="onnx", precision=precision
+        )
+
+    forms = [form for form in FORMS if precision in ("auto", form[0])]
+    _, made, check = _smallest(forms, lambda *form: _table_file(ranker, *form), checked)
     refuse_unless_passed(check, 'Use precision="float64", or scale the features.')
     return Export("onnx", made, check)
 
@@ -395,7 +398,7 @@ def shape_calculator(model: Any) -> Callable[[Any], None]:
     def calculate(operator: Any) -> None:
         source = operator.inputs[0].type
         stages = _stages(model)
-        n_columns = stages[-1].n_outputs if hasattr(model, "predict") else source.shape[1]
+        n_columns = width(stages, source.shape[1])
         for output in operator.outputs:
             if _precision(source) is None:
                 output.type = require_onnx("skl2onnx.common.data_types").DoubleTensorType()
@@ -413,54 +416,27 @@ def converter(model: Any) -> Callable[[Any, Any, Any], None]:
                 f"{type(model).__name__} needs operators of ONNX {OPSET}: use target_opset={OPSET} "
                 f"or a larger one (got {container.target_opset})."
             )
-        precision = _precision(operator.outputs[0].type)
-        graph = Graph(np.float64)
-        given = operator.inputs[0]
-        x = graph.input(given.full_name)
-        if _precision(given.type) is None:  # whole numbers
+        precision = _precision(operator.outputs[0].type) or "float32"
+        graph, stages = Graph(np.float64), _stages(model)
+        x = graph.input("X")
+        if _precision(operator.inputs[0].type) is None:  # whole numbers
             x = x.cast(KINDS["float64"])
-        stages = _stages(model)
         if hasattr(model, "predict"):
-            made = append_scores(stages, x, precision or "float32", flat=False)
+            made = append_scores(stages, x, precision, flat=False)
         else:
             found = emit_all(stages, x.cast(KINDS["float64"]))
-            made = {"variable": found.cast(KINDS[precision or "float32"])}
+            made = {"variable": found.cast(KINDS[precision])}
         if graph.has_ml:
             raise ExportError(
                 f"skl2onnx does not know the operators for the trees of {type(model).__name__}: "
                 "use rankwise.export.to_onnx."
             )
-        names = _append(graph, type(model).__name__, scope, container)
-        for output, value in zip(operator.outputs, made.values(), strict=True):
-            container.add_node(
-                "Identity",
-                [names.get(value.name, value.name)],
-                [output.full_name],
-                op_version=OPSET,
-                name=scope.get_unique_operator_name("Identity"),
-            )
+        kind, shape = KINDS[precision], ["rows", "columns"]
+        file = _file(graph, [("X", kind, shape)], made, shape, kind, {})
+        helpers = require_onnx("skl2onnx.helpers")
+        helpers.add_onnx_graph(scope, operator, container, require_onnx().load_from_string(file))
 
     return convert
-
-
-def _append(graph: Graph, prefix: str, scope: Any, container: Any) -> dict[str, str]:
-    """Add constants and operators under names that are free; returns these by our names."""
-    helper, names = require_onnx().helper, {}
-    for name, array in graph.constants.items():
-        names[name] = scope.get_unique_variable_name(f"{prefix}_{name}")
-        kind = helper.np_dtype_to_tensor_dtype(array.dtype)
-        container.add_initializer(names[name], kind, array.shape, array.ravel())
-    for node in graph.nodes:
-        names[node.output] = scope.get_unique_variable_name(f"{prefix}_{node.output}")
-        container.add_node(
-            node.op,
-            [names.get(name, name) for name in node.inputs],
-            [names[node.output]],
-            op_version=OPSET,
-            name=scope.get_unique_operator_name(node.op),
-            **node.attributes,
-        )
-    return names
 
 
 def _stages(model: Any) -> list[Any]:

@@ -11,14 +11,15 @@ import json
 import math
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Literal
 
 import numpy as np
 
 from rankwise.backends.arrays import Array
 from rankwise.errors import DataError, ExportError, ParameterError
-from rankwise.export._endings import ModelStages, TreeScores, read_stages
+from rankwise.export._endings import TreeScores, read_stages
+from rankwise.export._stages import draw_rows
 from rankwise.export.checks import (
     CheckRows,
     Export,
@@ -30,18 +31,16 @@ from rankwise.export.checks import (
 from rankwise.export.linear_models import (
     LinearModel,
     behind_steps,
-    check_any_weight,
     feature_names,
     fold,
-    known_span,
     refuse_encoded,
 )
 from rankwise.export.trees import (
     MARGIN,
-    largest_score,
-    least_score,
     plugin_scores,
+    range_of_scores,
     reads_missing_as_zero,
+    short,
     solr_tree_scores,
     solr_trees,
     trained_model,
@@ -56,118 +55,9 @@ from rankwise.export.trees import (
 from rankwise.parameters import AnyOf, Choice, check_value
 from rankwise.routing import last_step
 
-
-@dataclass(frozen=True, eq=False)
-class EngineOptions:
-    """What the caller of an export to an engine asks for."""
-
-    model: Any
-    features: Sequence[str] | None
-    normalizers: bool
-    positive: bool | None
-    complete: bool
-    rows: Any
-    qid: Any
-
-
-@dataclass(frozen=True, eq=False)
-class EngineTerms:
-    """The terms of a linear model, weights (x - centre) / width, of features that count."""
-
-    names: tuple[str, ...]
-    weights: Array
-    centre: Array
-    width: Array
-    min_max: Array  # which of them are scaled by minimum and maximum
-
-    @property
-    def named_weights(self) -> dict[str, float]:
-        """The weight of each feature."""
-        return dict(zip(self.names, map(_short, self.weights), strict=True))
-
-    @property
-    def normalizers(self) -> dict[str, tuple[str, float, float]]:
-        """For each feature that needs one, the kind of its normalizer and two numbers."""
-        found = {}
-        numbers = zip(self.centre, self.width, self.min_max, strict=True)
-        for name, (centre, width, is_min_max) in zip(self.names, numbers, strict=True):
-            if centre == 0.0 and width == 1.0:
-                continue
-            if is_min_max:
-                found[name] = "min_max", _short(centre), _short(centre + width)
-            else:
-                found[name] = "standard", _short(centre), _short(width)
-        return found
-
-
-def engine_terms(
-    title: str, stages: ModelStages, linear: LinearModel, given: EngineOptions, rows: Array | None
-) -> tuple[EngineTerms, tuple[str, ...]]:
-    """Weights and normalizers of the features that count, and notes about them."""
-    weights, notes = linear.weights, []
-    centre, width = np.zeros(len(weights)), np.ones(len(weights))
-    min_max = np.zeros(len(weights), dtype=bool)
-    if given.normalizers:
-        uses = stages.uses
-        width = np.where(uses.factor > 0, 1.0 / np.where(uses.factor > 0, uses.factor, 1.0), 1.0)
-        centre, min_max = uses.centre, uses.min_max
-        if not (uses.factor != 1.0).any() and not uses.centre.any():
-            raise ParameterError(
-                "normalizers=True writes the scaler of a pipeline, and this model has none: leave "
-                "it out."
-            )
-    positive = given.positive
-    if positive is not False:
-        span = known_span(stages, rows, weights)
-        if span is not None:
-            centre, min_max = np.where(weights > 0, span[0], span[1]), np.zeros_like(min_max)
-            notes.append(
-                "Features are shifted such that rows within the range of training have scores of "
-                "at least 0."
-            )
-        elif positive:
-            raise ParameterError(
-                "positive=True needs the range of the features, which this model does not know: "
-                "give rows."
-            )
-        else:
-            notes.append(
-                "Scores can be negative, as the model does not know the range of its features. "
-                f"Give rows if {title} refuses them."
-            )
-    if any(linear.missing.values()):
-        notes.append(
-            f"{title} reads a missing feature as 0, and the model as another value: index every "
-            "feature."
-        )
-    check_any_weight(linear)
-    used = np.flatnonzero(weights)
-    names = tuple(linear.names[k] for k in used)
-    scaled = weights[used] * width[used]
-    return EngineTerms(names, scaled, centre[used], width[used], min_max[used]), tuple(notes)
-
-
-def check_missing(title: str, linear: LinearModel, *, complete: bool) -> None:
-    """Refuse a model that replaces missing values by anything but 0, unless no row has any."""
-    filled = {name: value for name, value in linear.missing.items() if value != 0.0}
-    if complete or not filled:
-        return
-    some = ", ".join(f"{name} by {value:g}" for name, value in list(filled.items())[:3])
-    raise ExportError(
-        f"{title} reads a missing feature as 0, and the model fills in other values ({some}"
-        f"{', ...' if len(filled) > 3 else ''}). If every row has every feature, say so with "
-        "complete=True. Otherwise fill in 0 when you fit the model, or export it to "
-        "Vespa, JSON or ONNX."
-    )
-
-
-def _short(value: float) -> float:
-    """The shortest decimal number that is the same in float32."""
-    with np.errstate(over="ignore"):
-        return float(str(np.float32(value)))
-
-
+WIDER = 0.05  # share of the range of drawn rows that is added at both ends, which they do not reach
 SCALE = "Scale the features when you fit the model."
+Norms = dict[str, tuple[str, float, float]]  # by feature: the kind of a normalizer, two numbers
 MOST_FEATURES = 10_000  # of the LTR plugins of Elasticsearch and OpenSearch
 PLUGIN_NORMALIZERS = {
     "standard": ("mean", "standard_deviation"),
@@ -251,8 +141,8 @@ def to_elasticsearch(
     >>> export.check.n_lost
     0
     """
-    given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
-    return _to_ltr_plugin("elasticsearch", "Elasticsearch", name, given)
+    form = _Form("Elasticsearch", model, features, rows, qid, complete=complete)
+    return _to_ltr_plugin(form, name, normalizers, positive)
 
 
 def to_opensearch(
@@ -286,8 +176,8 @@ def to_opensearch(
     >>> to_opensearch(ranker, rows=X).check.passed
     True
     """
-    given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
-    return _to_ltr_plugin("opensearch", "OpenSearch", name, given)
+    form = _Form("OpenSearch", model, features, rows, qid, complete=complete)
+    return _to_ltr_plugin(form, name, normalizers, positive)
 
 
 def to_solr(
@@ -332,35 +222,32 @@ def to_solr(
     >>> [feature["name"] for feature in body["features"]]
     ['votes', 'year']
     """
-    given = EngineOptions(model, features, normalizers, positive, complete, rows, qid)
 
     def body(kind: str, listed: list[dict[str, Any]], params: dict[str, Any]) -> str:
         found: dict[str, Any] = {"class": f"org.apache.solr.ltr.model.{kind}", "name": name}
         found |= {} if store is None else {"store": store}
         return _json(found | {"features": listed, "params": params})
 
-    trees = trees_of(model)
-    if trees is not None:
+    def write_trees(trees: TreeScores, names: Sequence[str], shift: float) -> str:
+        listed = [{"name": names[k]} for k in used_features(trees).tolist()]
+        return body(
+            "MultipleAdditiveTreesModel", listed, {"trees": solr_trees(trees, names, shift)}
+        )
 
-        def write_trees(found: TreeScores, names: Sequence[str], shift: float) -> str:
-            listed = [{"name": names[k]} for k in used_features(found).tolist()]
-            params = {"trees": solr_trees(found, names, shift)}
-            return body("MultipleAdditiveTreesModel", listed, params)
-
-        return _export_trees("solr", "Solr", given, *trees, write_trees, solr_scores)
-
-    def write(terms: EngineTerms) -> str:
-        listed: list[dict[str, Any]] = [{"name": feature} for feature in terms.names]
-        norms = terms.normalizers
+    def write(weights: dict[str, float], norms: Norms) -> str:
+        listed: list[dict[str, Any]] = [{"name": feature} for feature in weights]
         for entry in listed:
             if entry["name"] in norms:
                 kind, *numbers = norms[entry["name"]]
                 title, keys = SOLR_NORMALIZERS[kind]
                 params = dict(zip(keys, map(repr, numbers), strict=True))
                 entry["norm"] = {"class": title, "params": params}
-        return body("LinearModel", listed, {"weights": terms.named_weights})
+        return body("LinearModel", listed, {"weights": weights})
 
-    return _export("solr", "Solr", given, write, solr_scores)
+    form = _Form("Solr", model, features, rows, qid, complete=complete)
+    if form.trees is not None:
+        return _trees_to_engine(form, form.trees, write_trees, solr_scores, normalizers, positive)
+    return _weights_to_engine(form, write, solr_scores, normalizers, positive)
 
 
 def to_elasticsearch_trained_model(
@@ -402,26 +289,20 @@ def to_elasticsearch_trained_model(
     >>> definition["trained_model"]["ensemble"]["aggregate_output"]
     {'weighted_sum': {}}
     """
-    title, found = "A trained model of Elasticsearch", trees_of(model)
-    if found is None:
-        refuse_encoded(title, model)
-        last = read_stages(model).stages[-1]
+    form = _Form("A trained model of Elasticsearch", model, features, rows, qid)
+    if form.trees is None:
+        refuse_encoded(form.title, model)
         raise ExportError(
-            behind_steps(title, type(last_step(model)).__name__)
-            if getattr(last, "trees", None) is not None
-            else f"{title} is written from trees: fit a BoostedRanker, or distil the model into "
-            "trees (rankwise.export.distil). For a linear model, use to_elasticsearch, which is "
-            "for the plugin."
+            behind_steps(form.title, type(last_step(model)).__name__)
+            if isinstance(form.stages.stages[-1], TreeScores)
+            else f"{form.title} is written from trees: fit a BoostedRanker, or distil the model "
+            "into trees (rankwise.export.distil). For a linear model, use to_elasticsearch, which "
+            "is for the plugin."
         )
-    model, trees = found
-    stages = read_stages(model)
-    names = feature_names(stages, features)
-    given = check_rows(stages, names, rows, qid)
-    refuse_in_doubt(given, title)
-    text = _json(trained_model(trees, names))
-    scores = elasticsearch_scores(text, _named_rows(names, given))
+    refuse_in_doubt(form.rows, form.title)
+    text = _json(trained_model(form.trees, form.names))
     target, way_out = "elasticsearch-trained-model", _too_coarse("Elasticsearch")
-    return _checked(target, text, scores, model, stages, given, way_out)
+    return form.checked(target, text, elasticsearch_scores, way_out)
 
 
 def to_vespa(
@@ -460,35 +341,29 @@ def to_vespa(
     0.5... * bm25(title) + 0.2... * attribute(year)
     """
     check_value("rank_feature", rank_feature, AnyOf(Choice("lightgbm", "xgboost"), None))
-    trees = trees_of(model)
-    if trees is not None:
-        return _vespa_trees(*trees, rank_feature or "lightgbm", features, rows, qid)
-    stages = read_stages(model)
-    if rank_feature is not None and getattr(stages.stages[-1], "trees", None) is None:
+    form = _Form("Vespa", model, features, rows, qid)
+    if form.trees is not None:
+        return _vespa_trees(form, form.trees, rank_feature or "lightgbm")
+    if rank_feature is not None and not isinstance(form.stages.stages[-1], TreeScores):
         raise ParameterError(
             "rank_feature is for trees, and a linear model becomes an expression: leave it out."
         )
-    names = feature_names(stages, features)
-    linear = fold(stages, names, "Vespa", model, takes_trees=True)
+    linear = fold(form.stages, form.names, form.title, model, takes_trees=True)
     known = [_rank_feature(name) for name in linear.names]
-    check_any_weight(linear)
-    used = [(w, n, e) for w, n, e in zip(linear.weights, linear.names, known, strict=True) if w]
+    _check_any_weight(linear)
     terms = []
-    for weight, name, expression in used:
+    for weight, name, expression in zip(linear.weights, linear.names, known, strict=True):
         if name in linear.missing:
             fill = _positional(linear.missing[name])
             expression = f"if (isNan({expression}), {fill}, {expression})"
         terms.append((weight, f" * {expression}"))
-    if linear.constant:
-        terms.append((linear.constant, ""))
     text = ""
-    for value, rest in terms:
-        sign = "-" if value < 0 else "+"
-        lead = f" {sign} " if text else ("-" if value < 0 else "")
-        text += f"{lead}{_positional(abs(value))}{rest}"
-    given = check_rows(stages, linear.names, rows, qid)
-    scores = vespa_scores(text, _named_rows(known, given))
-    return _checked("vespa", text, scores, model, stages, given, SCALE, precision="float64")
+    for value, rest in [*terms, (linear.constant, "")]:
+        if value:
+            sign = "-" if value < 0 else "+"
+            lead = f" {sign} " if text else ("-" if value < 0 else "")
+            text += f"{lead}{_positional(abs(value))}{rest}"
+    return form.checked("vespa", text, vespa_scores, SCALE, known, precision="float64")
 
 
 def to_json(
@@ -517,8 +392,8 @@ def to_json(
     >>> [feature["name"] for feature in json.loads(to_json(ranker).content)["features"]]
     ['f1', 'f2']
     """
-    stages = read_stages(model)
-    linear = fold(stages, feature_names(stages, features), "This form", model)
+    form = _Form("This form", model, features, rows, qid)
+    linear = fold(form.stages, form.names, form.title, model)
     listed = []
     for name, weight in zip(linear.names, linear.weights.tolist(), strict=True):
         entry = {"name": name, "weight": weight}
@@ -526,103 +401,242 @@ def to_json(
             entry["missing"] = linear.missing[name]
         listed.append(entry)
     text = _json({"type": "linear", "constant": linear.constant, "features": listed})
-    given = check_rows(stages, linear.names, rows, qid)
-    scores = json_scores(text, _named_rows(linear.names, given))
-    return _checked("json", text, scores, model, stages, given, SCALE, precision="float64")
+    return form.checked("json", text, json_scores, SCALE, precision="float64")
 
 
-def _checked(
-    target: str,
-    text: str,
-    scores: Array,
-    model: Any,
-    stages: ModelStages,
-    rows: CheckRows,
-    way_out: str,
-    *,
-    precision: str = "float32",
-    left_out: float = 0.0,
-    notes: tuple[str, ...] = (),
-) -> Export:
-    """The export of a model as a text that has these scores, which are compared with its own."""
-    check = compare_scores(
-        rows.scores(model, stages.names), scores[:, None], rows, target=target,
-        precision=precision, left_out=left_out, notes=notes,
-    )  # fmt: skip
-    refuse_unless_passed(check, way_out)
-    return Export(target, text, check)
+class _Form:
+    """A model on its way to a target, and the rows on which its text is checked.
+
+    `complete` is for targets that read missing values as 0: whether no row has any.
+    """
+
+    def __init__(
+        self,
+        title: str,
+        model: Any,
+        features: Sequence[str] | None,
+        rows: Any,
+        qid: Any,
+        *,
+        complete: bool | None = None,
+    ) -> None:
+        self.title, self.complete, self.given = title, complete, (rows, qid)
+        found: tuple[Any, TreeScores | None] | None = trees_of(model)
+        self.model, self.trees = found or (model, None)
+        self.stages = read_stages(self.model)
+        self.names = feature_names(self.stages, features)
+
+    @cached_property
+    def rows(self) -> CheckRows:
+        """The rows given, or drawn ones."""
+        complete = self.complete is not None
+        return check_rows(self.stages, self.names, *self.given, complete=complete)
+
+    def refuse_missing(self, reason: str, others: str) -> None:
+        """Refuse a model for which a missing value is not 0, unless no row has any."""
+        if not self.complete:
+            raise ExportError(
+                f"{self.title} reads a missing feature as 0, and {reason}. If every row has every "
+                "feature, say so with complete=True. Otherwise fill in 0 when you fit the model, "
+                f"or export it to {others}."
+            )
+        if np.isnan(self.rows.X).any():
+            raise DataError(
+                "The rows have missing values, although complete=True says that every row has "
+                "every feature."
+            )
+
+    def checked(
+        self,
+        target: str,
+        text: str,
+        evaluate: Callable[[str, Any], Array],
+        way_out: str,
+        names: Sequence[str] | None = None,
+        *,
+        precision: str = "float32",
+        left_out: float = 0.0,
+        notes: Sequence[str] = (),
+    ) -> Export:
+        """The export as a text, whose scores are compared with the model's.
+
+        `names` are what the text calls the features.
+        """
+        columns = dict(zip(names or self.names, self.rows.X.T, strict=True))
+        check = compare_scores(
+            self.rows.scores(self.model, self.stages.names),
+            evaluate(text, columns)[:, None],
+            self.rows,
+            target=target,
+            precision=precision,
+            left_out=left_out,
+            notes=tuple(notes),
+        )
+        refuse_unless_passed(check, way_out)
+        return Export(target, text, check)
 
 
-def _vespa_trees(
-    model: Any,
-    trees: TreeScores,
-    rank_feature: str,
-    features: Sequence[str] | None,
-    rows: Any,
-    qid: Any,
-) -> Export:
-    stages = read_stages(model)
-    names = feature_names(stages, features)
+def _vespa_trees(form: _Form, trees: TreeScores, rank_feature: str) -> Export:
     used = used_features(trees).tolist()
-    known = [_rank_feature(name) if k in used else name for k, name in enumerate(names)]
+    known = [_rank_feature(name) if k in used else name for k, name in enumerate(form.names)]
     write = xgboost_trees if rank_feature == "xgboost" else vespa_trees
     text = _json(write(trees, known))
-    given = check_rows(stages, names, rows, qid)
     coarse = "Vespa's feature xgboost has thresholds in float32: use lightgbm."
-    if rank_feature == "xgboost" and given.doubt is not None:
-        raise ExportError(f"{coarse} {given.doubt}")
-    scores = vespa_scores(text, _named_rows(known, given))
-    export = _checked("vespa", text, scores, model, stages, given, coarse, precision="float64")
+    if rank_feature == "xgboost" and form.rows.doubt is not None:
+        raise ExportError(f"{coarse} {form.rows.doubt}")
+    export = form.checked("vespa", text, vespa_scores, coarse, known, precision="float64")
     return export.with_notes(
         "Put the file into the folder models of the application, as in models/ranker.json, and use "
         f"{rank_feature}('ranker.json') in a rank profile."
     )
 
 
-def _export_trees(
-    target: str,
-    title: str,
-    given: EngineOptions,
-    model: Any,
+def _to_ltr_plugin(form: _Form, name: str, normalizers: bool, positive: bool | None) -> Export:
+    def body(kind: str, definition: Any, **others: Any) -> str:
+        model = {"type": kind, **others, "definition": definition}
+        return _json({"model": {"name": name, "model": model}})
+
+    def write_trees(trees: TreeScores, names: Sequence[str], shift: float) -> str:
+        listed = xgboost_trees(trees, names, shift, short_leaves=True)
+        return body("model/xgboost+json", json.dumps(listed, ensure_ascii=False))
+
+    def write(weights: dict[str, float], norms: Norms) -> str:
+        if len(weights) > MOST_FEATURES:
+            raise ExportError(
+                f"{form.title} takes at most {MOST_FEATURES:,} features, and {len(weights):,} have "
+                "a weight. Select fewer, for example with SelectKBest in a pipeline, distil the "
+                "model into fewer features, or export it to ONNX."
+            )
+        found = {
+            feature: {kind: dict(zip(PLUGIN_NORMALIZERS[kind], numbers, strict=True))}
+            for feature, (kind, *numbers) in norms.items()
+        }
+        return body("model/linear", weights, **({"feature_normalizers": found} if found else {}))
+
+    if form.trees is not None:
+        return _trees_to_engine(
+            form, form.trees, write_trees, elasticsearch_scores, normalizers, positive
+        )
+    return _weights_to_engine(form, write, elasticsearch_scores, normalizers, positive)
+
+
+def _trees_to_engine(
+    form: _Form,
     trees: TreeScores,
     write: Callable[[TreeScores, Sequence[str], float], str],
     evaluate: Callable[[str, Any], Array],
+    normalizers: bool,
+    positive: bool | None,
 ) -> Export:
     """Write trees for an engine that computes in float32, and compare the scores of both."""
-    stages = read_stages(model)
-    names = feature_names(stages, given.features)
-    if given.normalizers:
+    if normalizers:
         raise ParameterError(
             "normalizers=True is for linear models, and trees need none: leave it out."
         )
-    zero = reads_missing_as_zero(trees)
-    if not zero and not given.complete:
-        raise ExportError(
-            f"{title} reads a missing feature as 0, and these trees have learned another side for "
-            "missing values. If every row has every feature, say so with complete=True. Otherwise "
-            "fill in 0 when you fit the model, or export it to Vespa or ONNX."
-        )
-    rows = check_rows(stages, names, given.rows, given.qid, complete=True)
-    refuse_in_doubt(rows, title)
-    if not zero:
-        _check_complete(rows)
+    if not reads_missing_as_zero(trees):
+        reason = "these trees have learned another side for missing values"
+        form.refuse_missing(reason, "Vespa or ONNX")
+    refuse_in_doubt(form.rows, form.title)
     shift, notes = 0.0, []
-    low, high = least_score(trees), largest_score(trees)
-    if given.positive is not False and low < MARGIN * (high - low):
+    low, high = range_of_scores(trees)
+    if positive is not False and low < MARGIN * (high - low):
         shift = MARGIN * (high - low) - low
         notes.append("The leaves of the first tree are raised such that no score is negative.")
-    text = write(trees, names, shift)
-    scores, way_out = evaluate(text, _named_rows(names, rows)), _too_coarse(title)
-    return _checked(
-        target, text, scores, model, stages, rows, way_out, left_out=-shift, notes=tuple(notes)
-    )
+    text, way_out = write(trees, form.names, shift), _too_coarse(form.title)
+    target = form.title.lower()
+    return form.checked(target, text, evaluate, way_out, left_out=-shift, notes=notes)
 
 
-def _check_complete(rows: CheckRows) -> None:
-    if np.isnan(rows.X).any():
-        raise DataError(
-            "The rows have missing values, although complete=True says that every row has every "
+def _weights_to_engine(
+    form: _Form,
+    write: Callable[[dict[str, float], Norms], str],
+    evaluate: Callable[[str, Any], Array],
+    normalizers: bool,
+    positive: bool | None,
+) -> Export:
+    """Fold a model, write it with normalizers, and compare the scores of both.
+
+    Features are (x - centre) / width in the engine.
+    """
+    title, stages = form.title, form.stages
+    linear = fold(stages, form.names, title, form.model, takes_trees=True)
+    weights, notes = linear.weights, []
+    filled = [f"{name} by {value:g}" for name, value in linear.missing.items() if value]
+    if filled:
+        some = ", ".join(filled[:3] + ["..."] * (len(filled) > 3))
+        reason = f"the model fills in other values ({some})"
+        form.refuse_missing(reason, "Vespa, JSON or ONNX")
+    refuse_in_doubt(form.rows, title)
+    _check_any_weight(linear)
+    centre, width = np.zeros(len(weights)), np.ones(len(weights))
+    min_max = np.zeros(len(weights), dtype=bool)
+    if normalizers:
+        uses = stages.uses
+        width = 1.0 / np.where(uses.factor > 0, uses.factor, 1.0)
+        centre, min_max = uses.centre, uses.min_max
+        if not (uses.factor != 1.0).any() and not uses.centre.any():
+            raise ParameterError(
+                "normalizers=True writes the scaler of a pipeline, and this model has none: leave "
+                "it out."
+            )
+    if positive is not False:
+        span = _known_span(form, weights)
+        if span is not None:
+            centre, min_max = np.where(weights > 0, span[0], span[1]), np.zeros_like(min_max)
+            notes.append(
+                "Features are shifted such that rows within the range of training have scores of "
+                "at least 0."
+            )
+        elif positive:
+            raise ParameterError(
+                "positive=True needs the range of the features, which this model does not know: "
+                "give rows."
+            )
+        else:
+            notes.append(
+                "Scores can be negative, as the model does not know the range of its features. "
+                f"Give rows if {title} refuses them."
+            )
+    if filled:
+        notes.append(
+            f"{title} reads a missing feature as 0, and the model as another value: index every "
             "feature."
+        )
+    scaled: dict[str, float] = {}
+    norms: Norms = {}
+    for k in np.flatnonzero(weights).tolist():
+        name, low, high = form.names[k], centre[k], centre[k] + width[k]
+        scaled[name] = short(weights[k] * width[k])
+        kind, second = ("min_max", high) if min_max[k] else ("standard", width[k])
+        if (low, width[k]) != (0.0, 1.0):
+            norms[name] = kind, short(low), short(second)
+    text, way_out = write(scaled, norms), _too_coarse(title, ", or scale them,")
+    left_out = linear.constant + float(centre @ weights)
+    return form.checked(title.lower(), text, evaluate, way_out, left_out=left_out, notes=notes)
+
+
+def _known_span(form: _Form, weights: Array) -> Array | None:
+    """The range of the training rows and of rows that are given, of shape (2, n_features).
+
+    None if it is not known; of features without weight, it does not matter.
+    """
+    stages = form.stages
+    drawn = draw_rows(stages.stages, stages.some_rows(1000), np.random.default_rng(0))
+    low, high = drawn.min(axis=0), drawn.max(axis=0)
+    reach = WIDER * (high - low)
+    low, high = low - reach, high + reach
+    if form.rows.given:
+        low, high = np.fmin(low, form.rows.X.min(axis=0)), np.fmax(high, form.rows.X.max(axis=0))
+    found = np.where(weights == 0.0, 0.0, np.stack([low, high]))
+    return None if np.isnan(found).any() else found
+
+
+def _check_any_weight(linear: LinearModel) -> None:
+    """Refuse a model whose weights are all 0."""
+    if not linear.weights.any():
+        raise ExportError(
+            "All weights of the model are 0: it gives all rows the same score, and there is "
+            "nothing to export."
         )
 
 
@@ -632,72 +646,6 @@ def _too_coarse(title: str, or_scale: str = "") -> str:
         f"from features that are far from 0{or_scale} before they are indexed and before you fit "
         "the model, or export the model to Vespa or ONNX."
     )
-
-
-def _to_ltr_plugin(target: str, title: str, name: str, given: EngineOptions) -> Export:
-    trees = trees_of(given.model)
-    if trees is not None:
-
-        def write_trees(found: TreeScores, names: Sequence[str], shift: float) -> str:
-            definition = json.dumps(
-                xgboost_trees(found, names, shift, short_leaves=True), ensure_ascii=False
-            )
-            model = {"type": "model/xgboost+json", "definition": definition}
-            return _json({"model": {"name": name, "model": model}})
-
-        return _export_trees(target, title, given, *trees, write_trees, elasticsearch_scores)
-
-    def write(terms: EngineTerms) -> str:
-        if len(terms.names) > MOST_FEATURES:
-            raise ExportError(
-                f"{title} takes at most {MOST_FEATURES:,} features, and {len(terms.names):,} have "
-                "a weight. Select fewer, for example with SelectKBest in a pipeline, distil the "
-                "model into fewer features, or export it to ONNX."
-            )
-        body: dict[str, Any] = {"type": "model/linear"}
-        norms = {
-            feature: {kind: dict(zip(PLUGIN_NORMALIZERS[kind], numbers, strict=True))}
-            for feature, (kind, *numbers) in terms.normalizers.items()
-        }
-        if norms:
-            body["feature_normalizers"] = norms
-        body["definition"] = terms.named_weights
-        return _json({"model": {"name": name, "model": body}})
-
-    return _export(target, title, given, write, elasticsearch_scores)
-
-
-def _export(
-    target: str,
-    title: str,
-    given: EngineOptions,
-    write: Callable[[EngineTerms], str],
-    evaluate: Callable[[str, Any], Array],
-) -> Export:
-    """Fold a model, write it, and compare the scores of both."""
-    stages = read_stages(given.model)
-    linear = fold(
-        stages, feature_names(stages, given.features), title, given.model, takes_trees=True
-    )
-    check_missing(title, linear, complete=given.complete)
-    rows = check_rows(stages, linear.names, given.rows, given.qid, complete=True)
-    refuse_in_doubt(rows, title)
-    if any(linear.missing.values()):
-        _check_complete(rows)
-    known_rows = None if given.rows is None else rows.X
-    terms, notes = engine_terms(title, stages, linear, given, known_rows)
-    text = write(terms)
-    scores = evaluate(text, _named_rows(linear.names, rows))
-    left_out = linear.constant + float(terms.centre / terms.width @ terms.weights)
-    way_out = _too_coarse(title, ", or scale them,")
-    return _checked(
-        target, text, scores, given.model, stages, rows, way_out, left_out=left_out, notes=notes
-    )
-
-
-def _named_rows(names: Sequence[str], rows: CheckRows) -> dict[str, Array]:
-    """The values of each feature, by its name in the target."""
-    return dict(zip(names, rows.X.T, strict=True))
 
 
 def _rank_feature(name: str) -> str:

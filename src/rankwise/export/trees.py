@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Mapping, Sequence
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ DEEPEST = 300  # levels of a tree: JSON readers limit how deep objects are neste
 SLACK = np.float32(1e-6)  # that Solr adds to thresholds
 MARGIN = 1e-5  # of the range of scores, for rounding errors of sums that must not be negative
 
-Split = Callable[[int, str, float, bool, Any, Any], Any]
+Split = Callable[[str, float, bool, Any, Any], Any]
 
 
 def trees_of(model: Any) -> tuple[Any, TreeScores] | None:
@@ -33,14 +34,12 @@ def trees_of(model: Any) -> tuple[Any, TreeScores] | None:
     The mean of a single ranker ranks as this ranker does.
     """
     model = getattr(model, "best_estimator_", model)
-    if getattr(model, "encoder_", None) is not None:
-        return None
     parts = getattr(getattr(model, "mean_ranker_", model), "rankers_", None)
     if parts is not None:
-        return trees_of(parts[0]) if len(parts) == 1 else None
-    stages = read_stages(model).stages
-    trees = stages[-1].trees if len(stages) == 1 and hasattr(stages[-1], "trees") else None
-    return None if trees is None else (model, trees)
+        is_encoded = getattr(model, "encoder_", None) is not None
+        return None if is_encoded or len(parts) > 1 else trees_of(parts[0])
+    trees = read_stages(model).stages[0]
+    return (model, trees) if isinstance(trees, TreeScores) else None
 
 
 def used_features(trees: TreeScores) -> Index:
@@ -55,23 +54,20 @@ def reads_missing_as_zero(trees: TreeScores) -> bool:
     return bool((goes_first == (trees.threshold >= 0.0))[splits].all())
 
 
-def least_score(trees: TreeScores) -> float:
-    """A score that no row is below: the sum of the least leaves of all trees."""
-    return float(sum(min(leaves) for leaves in _leaves_of_trees(trees)))
+def range_of_scores(trees: TreeScores) -> tuple[float, float]:
+    """Scores that no row is below or above: sums of the least and of the largest leaves."""
+    low = high = 0.0
+    for nodes in _nodes_of_trees(trees):
+        children = np.concatenate((trees.first[nodes], trees.second[nodes]))
+        leaves = trees.leaves[-1 - children[children < 0]]
+        low, high = low + float(leaves.min()), high + float(leaves.max())
+    return low, high
 
 
-def largest_score(trees: TreeScores) -> float:
-    """A score that no row is above."""
-    return float(sum(max(leaves) for leaves in _leaves_of_trees(trees)))
-
-
-def _leaves_of_trees(trees: TreeScores) -> list[list[float]]:
-    ends = [*trees.roots[1:].tolist(), len(trees.feature)]
-    found = []
-    for root, end in zip(trees.roots.tolist(), ends, strict=True):
-        children = np.concatenate((trees.first[root:end], trees.second[root:end]))
-        found.append([float(trees.leaves[-1 - child]) for child in children if child < 0])
-    return found
+def _nodes_of_trees(trees: TreeScores) -> list[slice]:
+    """The nodes of each tree; the first one is its root."""
+    ends = [*trees.roots.tolist(), len(trees.feature)]
+    return [slice(start, end) for start, end in pairwise(ends)]
 
 
 def nested(
@@ -83,27 +79,18 @@ def nested(
 ) -> list[Any]:
     """Each tree as nested objects.
 
-    ``leaf(value)`` and ``split(number, name, threshold, missing first, first, second)`` make them.
-    `shift` is added to the leaves of the first tree.
+    ``leaf(value)`` and ``split(name, threshold, missing first, first, second)`` make them. `shift`
+    is added to the leaves of the first tree.
     """
-    ends = [*trees.roots[1:].tolist(), len(trees.feature)]
     found = []
-    for k, (root, end) in enumerate(zip(trees.roots.tolist(), ends, strict=True)):
+    for k, nodes in enumerate(_nodes_of_trees(trees)):
         plus = shift if k == 0 else 0.0
-        made: dict[int, tuple[int, Any]] = {}
-
-        def child(
-            number: int, plus: float = plus, made: dict[int, tuple[int, Any]] = made
-        ) -> tuple[int, Any]:
-            return (
-                (0, leaf(float(trees.leaves[-1 - number]) + plus)) if number < 0 else made[number]
+        made: dict[int, tuple[int, Any]] = {}  # by node: levels below it, and the object
+        for node in reversed(range(nodes.start, nodes.stop)):  # children follow their parents
+            one, two = (
+                made[child] if child >= 0 else (0, leaf(float(trees.leaves[-1 - child]) + plus))
+                for child in (int(trees.first[node]), int(trees.second[node]))
             )
-
-        for node in range(end - 1, root - 1, -1):  # children follow their parents
-            one, two = (child(int(to[node])) for to in (trees.first, trees.second))
-            if trees.first[node] == trees.second[node]:
-                made[node] = one
-                continue
             depth = 1 + max(one[0], two[0])
             if depth > DEEPEST:
                 raise ExportError(
@@ -111,9 +98,9 @@ def nested(
                     "smaller max_leaf_nodes."
                 )
             name, missing = names[trees.feature[node]], bool(trees.missing_first[node])
-            at = float(trees.threshold[node])
-            made[node] = depth, split(node - root, name, at, missing, one[1], two[1])
-        found.append(made[root][1])
+            at, is_split = float(trees.threshold[node]), trees.first[node] != trees.second[node]
+            made[node] = (depth, split(name, at, missing, one[1], two[1])) if is_split else one
+        found.append(made[nodes.start][1])
     return found
 
 
@@ -141,7 +128,8 @@ def _floor32(value: float) -> np.float32:
 
 def short(value: float) -> float:
     """The shortest decimal number that is the same in float32."""
-    return float(str(np.float32(value)))
+    with np.errstate(over="ignore"):
+        return float(str(np.float32(value)))
 
 
 def xgboost_trees(
@@ -153,7 +141,7 @@ def xgboost_trees(
     def leaf(value: float) -> Any:
         return {"nodeid": next(numbers), "leaf": short(value) if short_leaves else value}
 
-    def split(_: int, name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
+    def split(name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
         return {
             "nodeid": next(numbers),
             "depth": 0,
@@ -174,7 +162,7 @@ def solr_trees(trees: TreeScores, names: Sequence[str], shift: float) -> list[An
     def leaf(value: float) -> Any:
         return {"value": repr(short(value))}
 
-    def split(_: int, name: str, at: float, __: bool, one: Any, two: Any) -> Any:
+    def split(name: str, at: float, _: bool, one: Any, two: Any) -> Any:
         at = solr_threshold(at)
         return {"feature": name, "threshold": repr(at), "left": one, "right": two}
 
@@ -182,24 +170,31 @@ def solr_trees(trees: TreeScores, names: Sequence[str], shift: float) -> list[An
     return [{"weight": "1", "root": root} for root in roots]
 
 
-def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
-    """LightGBM's JSON as Vespa reads it: a split means x < threshold there."""
+def lightgbm_trees(
+    trees: TreeScores, names: Sequence[str], decision: str, moved: Callable[[float], float]
+) -> list[Any]:
+    """Trees as LightGBM dumps them, with a word for <= and thresholds that are moved."""
     columns = {name: k for k, name in enumerate(names)}
 
     def leaf(value: float) -> Any:
         return {"leaf_value": value}
 
-    def split(_: int, name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
+    def split(name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
         return {
             "split_feature": columns[name],
-            "threshold": float(np.nextafter(at, np.inf)),
-            "decision_type": "<=",
+            "threshold": moved(at),
+            "decision_type": decision,
             "default_left": missing_first,
             "left_child": one,
             "right_child": two,
         }
 
-    listed = nested(trees, names, leaf, split)
+    return nested(trees, names, leaf, split)
+
+
+def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
+    """LightGBM's JSON as Vespa reads it: a split means x < threshold there."""
+    listed = lightgbm_trees(trees, names, "<=", lambda at: float(np.nextafter(at, np.inf)))
     return {
         "objective": "regression",
         "feature_names": list(names),
@@ -210,23 +205,8 @@ def vespa_trees(trees: TreeScores, names: Sequence[str]) -> Any:
 
 def trained_model(trees: TreeScores, names: Sequence[str]) -> Any:
     """The definition of a trained model of Elasticsearch, whose nodes are in one list by tree."""
-    columns = {name: k for k, name in enumerate(names)}
-
-    def leaf(value: float) -> Any:
-        return {"leaf_value": value}
-
-    def split(_: int, name: str, at: float, missing_first: bool, one: Any, two: Any) -> Any:
-        return {
-            "decision_type": "lte",
-            "split_feature": columns[name],
-            "threshold": at,
-            "default_left": missing_first,
-            "left_child": one,
-            "right_child": two,
-        }
-
     listed = []
-    for root in nested(trees, names, leaf, split):
+    for root in lightgbm_trees(trees, names, "lte", float):
         nodes = [root]
         for k, node in enumerate(nodes):  # which grows
             nodes[k] = {"node_index": k, **node}
@@ -251,13 +231,15 @@ def trained_model(trees: TreeScores, names: Sequence[str]) -> Any:
 def tree_sum(
     roots: Sequence[Any],
     columns: Mapping[str, Array],
-    read: Callable[[Any], tuple[str, Callable[[Array], Any], Any, Any] | float],
-    dtype: Any,
+    read: Callable[[Any], tuple[str, Any, bool, Any, Any] | float],
+    compare: np.ufunc,
+    dtype: Any = np.float64,
 ) -> Array:
     """The sum of trees for each row, tree after tree, in a precision.
 
-    ``read(node)`` returns the value of a leaf; or the feature of a split, a function of its values
-    that says which rows go to the first child, and the two children.
+    ``read(node)`` returns the value of a leaf; or the feature of a split, its threshold, whether
+    missing values go to the first child, and the two children. ``compare(x, threshold)`` tells
+    which other values do.
     """
     n_rows = len(next(iter(columns.values())))
     total = np.zeros(n_rows, dtype=dtype)
@@ -267,8 +249,9 @@ def tree_sum(
             node, rows = waiting.pop()
             found = read(node)
             if isinstance(found, tuple):
-                name, goes_first, one, two = found
-                first = np.asarray(goes_first(columns[name][rows]), dtype=bool)
+                name, at, missing_first, one, two = found
+                x = columns[name][rows]
+                first = compare(x, at) | (np.isnan(x) & missing_first)
                 waiting += [(one, rows[first]), (two, rows[~first])]
             else:
                 value[rows] = found
@@ -279,31 +262,29 @@ def tree_sum(
 def plugin_scores(definition: Any, columns: Mapping[str, Array]) -> Array:
     """Scores of a ``model/xgboost+json``: threshold > x in float32; a missing feature is 0."""
     roots = json.loads(definition) if isinstance(definition, str) else definition
-    rows = {name: _in_float32(values) for name, values in columns.items()}
 
     def read(node: Any) -> Any:
         if "leaf" in node:
-            return np.float32(node["leaf"])
+            return node["leaf"]
         one, two = node["children"]
         if (node["yes"], node["no"]) != (one["nodeid"], two["nodeid"]):
             raise ExportError("The children of a split must be its yes and its no, in this order.")
-        at = np.float32(node["split_condition"])
-        return node["split"], lambda x: at > x, one, two
+        return node["split"], np.float32(node["split_condition"]), False, one, two
 
-    return tree_sum(roots, rows, read, np.float32)
+    return tree_sum(roots, _in_float32(columns, missing=0.0), read, np.less, np.float32)
 
 
 def solr_tree_scores(params: Any, columns: Mapping[str, Array]) -> Array:
     """Scores of Solr's trees: x <= threshold + 1e-6 in float32; a missing feature is 0."""
-    rows = {name: _in_float32(values) for name, values in columns.items()}
 
     def read(node: Any) -> Any:
         if "feature" not in node:
-            return np.float32(node["value"])
+            return float(node["value"])
         at = np.float32(node["threshold"]) + SLACK
-        return node["feature"], lambda x: x <= at, node["left"], node["right"]
+        return node["feature"], at, False, node["left"], node["right"]
 
-    return tree_sum([tree["root"] for tree in params["trees"]], rows, read, np.float32)
+    roots, rows = [tree["root"] for tree in params["trees"]], _in_float32(columns, missing=0.0)
+    return tree_sum(roots, rows, read, np.less_equal, np.float32)
 
 
 def vespa_tree_scores(model: Any, columns: Mapping[str, Array]) -> Array:
@@ -313,13 +294,15 @@ def vespa_tree_scores(model: Any, columns: Mapping[str, Array]) -> Array:
     def read(node: Any) -> Any:
         if "leaf_value" in node:
             return float(node["leaf_value"])
-        at, name = float(node["threshold"]), names[node["split_feature"]]
-        if node["default_left"]:
-            return name, lambda x: ~(x >= at), node["left_child"], node["right_child"]
-        return name, lambda x: x < at, node["left_child"], node["right_child"]
+        name, at, missing_first = (
+            names[node["split_feature"]],
+            node["threshold"],
+            node["default_left"],
+        )
+        return name, float(at), missing_first, node["left_child"], node["right_child"]
 
     roots = [tree["tree_structure"] for tree in model["tree_info"]]
-    return tree_sum(roots, columns, read, np.float64)
+    return tree_sum(roots, columns, read, np.less)
 
 
 def vespa_xgboost_scores(roots: Any, columns: Mapping[str, Array]) -> Array:
@@ -329,43 +312,38 @@ def vespa_xgboost_scores(roots: Any, columns: Mapping[str, Array]) -> Array:
         if "leaf" in node:
             return float(node["leaf"])
         numbered = {child["nodeid"]: child for child in node["children"]}
-        one, two = numbered[node["yes"]], numbered[node["no"]]
-        at = float(np.float32(node["split_condition"]))
-        if node["missing"] == node["yes"]:
-            return node["split"], lambda x: ~(x >= at), one, two
-        return node["split"], lambda x: x < at, one, two
+        at, missing_first = np.float32(node["split_condition"]), node["missing"] == node["yes"]
+        return node["split"], float(at), missing_first, numbered[node["yes"]], numbered[node["no"]]
 
-    return tree_sum(roots, columns, read, np.float64)
+    return tree_sum(roots, columns, read, np.less)
 
 
 def trained_model_scores(definition: Any, columns: Mapping[str, Array]) -> Array:
     """Scores of Elasticsearch: features in float32, a sum in float64, rounded to float32."""
-    with np.errstate(over="ignore"):
-        rows = {
-            name: values.astype(np.float32).astype(np.float64) for name, values in columns.items()
-        }
-    roots, nodes_of = [], {}
-    for k, each in enumerate(definition["trained_model"]["ensemble"]["trained_models"]):
-        roots.append((k, 0))
-        nodes_of[k] = each["tree"]["tree_structure"], each["tree"]["feature_names"]
+    trees = [each["tree"] for each in definition["trained_model"]["ensemble"]["trained_models"]]
 
     def read(place: Any) -> Any:
         tree, number = place
-        nodes, names = nodes_of[tree]
-        node = nodes[number]
+        node = tree["tree_structure"][number]
         if "leaf_value" in node:
             return float(node["leaf_value"])
         if node["decision_type"] != "lte":
             raise ExportError(f"Splits compare by lte: got {node['decision_type']!r}.")
-        at, name = float(node["threshold"]), names[node["split_feature"]]
+        name, missing_first = (
+            tree["feature_names"][node["split_feature"]],
+            node.get("default_left", False),
+        )
         one, two = (tree, node["left_child"]), (tree, node["right_child"])
-        if node.get("default_left", False):
-            return name, lambda x: ~(x > at), one, two
-        return name, lambda x: x <= at, one, two
+        return name, float(node["threshold"]), missing_first, one, two
 
-    return tree_sum(roots, rows, read, np.float64).astype(np.float32).astype(np.float64)
+    rows = _in_float32(columns)
+    found = tree_sum([(tree, 0) for tree in trees], rows, read, np.less_equal)
+    return found.astype(np.float32).astype(np.float64)
 
 
-def _in_float32(values: Array) -> Array:
+def _in_float32(columns: Mapping[str, Array], missing: float = np.nan) -> dict[str, Array]:
     with np.errstate(over="ignore"):
-        return np.where(np.isnan(values), 0.0, values).astype(np.float32)
+        return {
+            name: np.where(np.isnan(values), missing, values).astype(np.float32)
+            for name, values in columns.items()
+        }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import html
+import io
 import json
 import socket
 import time
@@ -15,6 +16,7 @@ from importlib.resources import files
 from threading import Lock
 from typing import Any
 
+import segno
 import uvicorn
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markdown_it import MarkdownIt
@@ -32,7 +34,7 @@ from rankwise.asking import session_exports
 from rankwise.asking.background import Background
 from rankwise.asking.goals import Goal
 from rankwise.asking.items import Item, check_items, sent_items, typed_items
-from rankwise.asking.log import OUTCOMES, Log, NotSavedError
+from rankwise.asking.log import Log, NotSavedError
 from rankwise.asking.session import AlreadyAnswered, Question, Refused, Session
 from rankwise.asking.standings import ranks
 from rankwise.asking.web.guards import (
@@ -43,9 +45,7 @@ from rankwise.asking.web.guards import (
     Visitor,
     as_number,
 )
-from rankwise.asking.web.qr_code import qr_svg
 from rankwise.errors import ParameterError, RankwiseError
-from rankwise.parameters import Choice, check_value
 from rankwise.tables import plural
 
 ASSETS = {
@@ -431,8 +431,11 @@ class Pages:
         if number is None or number >= len(raters):
             raise HTTPException(404, "There is no such rater.")
         headers = {"Content-Security-Policy": IMAGE_POLICY}
-        code = qr_svg(f"{_start(request)}{raters[number].key}")
-        return Response(code, media_type="image/svg+xml", headers=headers)
+        link = f"{_start(request)}{raters[number].key}"
+        image = io.BytesIO()
+        code = segno.make(link, error="m", mode="byte", boost_error=False, micro=False)
+        code.save(image, kind="svg", scale=4, light="#fff")
+        return Response(image.getvalue(), media_type="image/svg+xml", headers=headers)
 
     def rater(self, request: Request, visitor: Visitor, form: Fields) -> Response:
         self.session.add_rater(_text(form, "name"))
@@ -500,9 +503,8 @@ class Pages:
         return JSONResponse({"question": _question(self.session.ask(visitor.rater))})
 
     def api_answer(self, request: Request, visitor: Visitor, body: Fields) -> Response:
-        token, outcome = str(body.get("token")), body.get("outcome")
-        check_value("outcome", outcome, Choice(*OUTCOMES, "skip"))
-        saved = self.session.answer(token, str(outcome), rater=visitor.rater)
+        token, outcome = str(body.get("token")), body.get("outcome", "")
+        saved = self.session.answer(token, outcome, rater=visitor.rater)
         following = _question(self.session.ask(visitor.rater))
         return JSONResponse({"answer": asdict(saved), "question": following})
 
