@@ -12,7 +12,7 @@ from scipy.special import expit, logsumexp
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError
-from rankwise.leaderboard import categories
+from rankwise.leaderboard import categories, curvature
 from rankwise.leaderboard.battle_likelihood import BattleProblem
 from tests.oracles import categories as oracle
 
@@ -42,7 +42,7 @@ def test_intervals_of_a_category_take_no_sums_over_the_others(monkeypatch):
 
     def without_solutions(*given):
         with monkeypatch.context() as patched:
-            patched.setattr(categories.ArrowCurvature, "solve", None)
+            patched.setattr(curvature.ArrowCurvature, "solve", None)
             return original(*given)
 
     monkeypatch.setattr(categories, "PERMUTATIONS", 20)
@@ -167,11 +167,11 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     K = -np.array(bends) + np.diag(precision)
     assert_allclose(matrix.diagonal(), K.diagonal() - precision, atol=1e-5)
     assert_allclose(matrix.toarray(), K - np.diag(precision), atol=1e-5)
-    curvature = star.curvature(matrix, precision, 0.0)
+    solver = matrix.curvature(precision, star.layout.items, 0.0)
     R = rng.normal(size=(size, 2))
-    assert_allclose(K @ curvature.solve(R), R, atol=1e-4)
+    assert_allclose(K @ solver.solve(R), R, atol=1e-4)
     inverse = np.linalg.inv(K).diagonal()
-    for name, trace in curvature.traces(star.layout.groups).items():
+    for name, trace in solver.traces(star.layout.groups).items():
         assert_allclose(trace, inverse[star.layout.groups[name]].sum(), rtol=1e-4)
 
 

@@ -116,6 +116,26 @@ class IterativeCurvature:
             found[name] = float((probes * self.solve(probes, TRACE_TOLERANCE)).sum() / PROBES)
         return found
 
+    def own_variances(self) -> Array:
+        """Of each parameter, given all others."""
+        return np.asarray(1.0 / (self.matrix.diagonal() + self.precision))
+
+
+def curvature_of(matrix: Any, precision: Array, items: slice, level: float) -> Curvature:
+    """Of a matrix, with `precision` on its diagonal and `level` on all entries of `items`.
+
+    Matrices are dense, sparse, or of a shape with its own `curvature`, such as an `Arrow`.
+    """
+    if is_sparse(matrix):
+        return IterativeCurvature(matrix, precision, items, level)
+    if not isinstance(matrix, np.ndarray):
+        made: Curvature = matrix.curvature(precision, items, level)
+        return made
+    K = matrix.copy()
+    K[np.diag_indices_from(K)] += precision
+    K[items, items] += level
+    return DenseCurvature.of(K)
+
 
 class Curvature(Protocol):
     """Minus second derivatives, with penalties."""
@@ -195,6 +215,10 @@ class Arrow:
             X = part.X.toarray() if is_sparse(part.X) else part.X.reshape(-1, nc)
             found[part.at.ravel(), :nc], found[:nc, part.at.ravel()] = X, X.T
         return found
+
+    def curvature(self, precision: Array, items: slice, level: float) -> ArrowCurvature:
+        """With `precision` on the diagonal and `level` on all entries of items."""
+        return ArrowCurvature.of(self, precision, items, level)
 
 
 @dataclass(frozen=True, eq=False)

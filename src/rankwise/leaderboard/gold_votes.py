@@ -20,7 +20,12 @@ import numpy as np
 
 from rankwise.data.battles import Battles
 from rankwise.errors import DataError
-from rankwise.leaderboard.battle_likelihood import BattleProblem, GroupScores, maximize
+from rankwise.leaderboard.battle_likelihood import (
+    BattleProblem,
+    GroupScores,
+    maximize,
+    outcome_counts,
+)
 
 
 def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattleProblem, float]:
@@ -79,8 +84,6 @@ def _counted(
     problem: BattleProblem, row: np.ndarray, outcome: np.ndarray, weight: np.ndarray
 ) -> BattleProblem:
     """The problem with these votes."""
-    total = problem.likelihood.tally.counts
-    sums = np.bincount(3 * row + outcome, weights=weight, minlength=total.size)
-    counts = np.asarray(sums, dtype=np.float64)
-    likelihood = problem.likelihood.with_counts(counts.reshape(total.shape))
+    old = problem.likelihood
+    likelihood = old.with_counts(outcome_counts(row, outcome, weight, len(old.tally)))
     return replace(problem, likelihood=likelihood, row=row, outcome=outcome, weight=weight)

@@ -33,7 +33,6 @@ from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
     GroupScores,
     Layout,
-    Likelihood,
     Mode,
     by_evidence,
     by_held_out,
@@ -73,14 +72,10 @@ from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
     Start,
+    Votes,
     averaged,
-    by_evidence_of_judges,
     check_kinds,
-    choose_effects,
-    first_guess,
-    plain_ratings,
     remarks,
-    slope_scores,
 )
 from rankwise.leaderboard.over_time import (
     DRIFTS,
@@ -1029,19 +1024,19 @@ class Leaderboard(BaseEstimator):
         evidence of effects would take them for signs of their judges.
         """
 
-        def choose(likelihood: Likelihood) -> tuple[list[str], Start]:
-            judges = len(problem.judges), problem.features.shape[1]
-            return choose_effects(likelihood, *judges, kinds, self._fixed, begin=begin, show=show)
-
-        found, start = choose(problem.likelihood)
+        votes = self._votes(problem, show)
+        found, start = votes.choose(kinds, begin)
         if found and problem.group is not None:
-            judged = problem.likelihood, len(problem.judges), problem.features.shape[1], found
-            likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
+            likelihood, mode = votes.maximum(found, start)
             scores = replace(problem, likelihood=likelihood).scores(mode.params)
             worth = dependence_of(mode, scores, problem.layout.items)
             if worth >= DEPENDENT:
-                return choose(problem.likelihood.divided(worth))
+                return replace(votes, plain=votes.plain.divided(worth)).choose(kinds, begin)
         return found, start
+
+    def _votes(self, problem: BattleProblem, show: Show = unseen) -> Votes:
+        n_features = problem.features.shape[1]
+        return Votes(problem.likelihood, len(problem.judges), n_features, self._fixed, show)
 
     @property
     def _fixed(self) -> dict[str, float]:
@@ -1061,10 +1056,10 @@ class Leaderboard(BaseEstimator):
         if not kinds:
             problem = problem.without_judges()
             return problem, self._maximum(problem, begin, rng, show, len(problem.row))
-        judged = problem.likelihood, len(problem.judges), problem.features.shape[1], kinds
+        votes = self._votes(problem, show)
         if start is None:
-            _, start = first_guess(*judged, self._fixed, begin)
-        likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
+            _, start = votes.first_guess(kinds, begin)
+        likelihood, mode = votes.maximum(kinds, start)
         problem = replace(problem, likelihood=likelihood)
         if self.penalty == "held-out":
             mode = self._maximum(problem, mode.params, rng, show, len(problem.row))
@@ -1599,8 +1594,8 @@ class Leaderboard(BaseEstimator):
         half_life = getattr(self, "half_life_", None)  # older files have none
         votes = self.battles_ if half_life is None else aged(self.battles_, half_life)
         problem = BattleProblem.of(votes, link=self.link, ties=self.ties, position=self.position)
-        plain = problem.likelihood
-        return slope_scores(plain, len(problem.judges), 0, plain_ratings(plain, {}))
+        found = Votes(problem.likelihood, len(problem.judges), 0, {})
+        return found.slope_scores(found.ratings())
 
     def item_ties(self) -> BoardTable:
         """How often the battles of each item are tied, by item, with intervals.

@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,7 @@ from rankwise.leaderboard.battle_likelihood import (
     gram_of,
     maximize,
     mixed,
+    outcome_counts,
     over_widths,
     tally,
 )
@@ -123,19 +124,19 @@ class SeenDrift:
         P = len(gap)
         code, cell = np.unique(row * P + period, return_inverse=True)
         old, at = likelihood.tally.take(code // P), code % P
-        sums = np.bincount(3 * cell + problem.outcome, problem.weight, 3 * len(code))
-        counts = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
+        counts = outcome_counts(cell, problem.outcome, problem.weight, len(code))
         cells = replace(likelihood, tally=replace(old, counts=counts))
         _, g, h = cells.expansion(params)
         entries = cells.entries_at(params)
-        rated = [(q, at * n + cells.item_of(i, n), x) for q, i, x in entries if i[0] < items]
+        rated = [(q, at * n + cells.item_of(i), x) for q, i, x in entries if np.max(i) < items]
         score, information = np.zeros((2, P * n))
         response: Any = sp.csr_array((cells.layout.size, P * n))
         for r, j, z in rated:
             score += np.bincount(j, z * g[r], P * n)
             information += np.bincount(j, z * z * h[r, r], P * n)
             for q, i, x in entries:
-                part = sp.coo_array((h[q, r] * x * z, (i, j)), shape=response.shape)
+                where = np.broadcast_to(i, j.shape), j
+                part = sp.coo_array((h[q, r] * x * z, where), shape=response.shape)
                 response = response + part.tocsr()
         unit = np.arange(len(row)) if problem.group is None else problem.group
         _, unit = np.unique(unit * P + period, return_inverse=True)
@@ -146,7 +147,7 @@ class SeenDrift:
         noise *= squares / (noise @ information.sum(axis=1))
         # An item changes relative to its opponents, which change as well.
         r, _, z = rated[0]
-        pair = np.sort([cells.item_of(side, n) for side in (old.first, old.second)], axis=0)
+        pair = np.sort([cells.item_of(side) for side in (old.first, old.second)], axis=0)
         pairs, number = np.unique(pair[0] * n + pair[1], return_inverse=True)
         met = np.square(np.bincount(number, z * z * h[r, r]))
         shared = np.bincount(pairs // n, met, n) + np.bincount(pairs % n, met, n)
@@ -333,54 +334,83 @@ class Periods:
         return len(self.gap) + 1
 
 
-def rest_of(plain: Likelihood, h: Array) -> tuple[Array, Array]:
-    """Minus second derivatives by a rating and another parameter, and by two others."""
-    t, total = plain.tally, plain.layout.items.stop
-    size = plain.layout.size - total
-    border, entries = np.zeros((total, size)), []
-    for q, i, x in plain.entries[2:]:
-        w, a = h[0, q] * x, i - total
-        for sign, item in ((1.0, t.first), (-1.0, t.second)):
-            added = np.bincount(item * size + a, sign * w, total * size)
-            border += added.reshape(total, size)
-        entries.append((q, a, x))
-    return border, gram_of(entries, h, size, dense=True) if size else np.zeros((0, 0))
+@dataclass(frozen=True, eq=False)
+class CellLikelihood(Likelihood):
+    """The likelihood as if an item were another item in each period or category.
+
+    Such an item is a cell, in the order of categories; `item` and `category` are of each cell.
+    """
+
+    item: Index
+    category: Index
+
+    @classmethod
+    def of(
+        cls, problem: BattleProblem, category: Index, *, every: bool = False
+    ) -> tuple[CellLikelihood, Index]:
+        """Of cells with battles, or of every cell; also the row of every battle."""
+        t, n = problem.likelihood.tally, problem.layout.items.stop
+        sides = [n * category + side[problem.row] for side in (t.first, t.second)]
+        code, cell = np.unique(np.concatenate(sides), return_inverse=True)
+        if every:
+            code, cell = np.arange(n * (int(category.max()) + 1)), np.concatenate(sides)
+        first, second = cell.reshape(2, -1)
+        counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
+        layout = problem.layout.with_parts(n_items=len(code))
+        return cls(counts, layout, problem.likelihood.link, code % n, code // n), row
+
+    def item_of(self, rated: Index) -> Index:
+        return np.asarray(self.item[rated])
+
+    def rest(self, h: Array) -> tuple[Array, Array]:
+        """Minus second derivatives by a rating and another parameter, and by two others."""
+        t, total = self.tally, self.layout.items.stop
+        size = self.layout.size - total
+        border, entries = np.zeros((total, size)), []
+        for q, i, x in self.entries[2:]:
+            w, a = h[0, q] * x, i - total
+            for sign, item in ((1.0, t.first), (-1.0, t.second)):
+                added = np.bincount(item * size + a, sign * w, total * size)
+                border += added.reshape(total, size)
+            entries.append((q, a, x))
+        return border, gram_of(entries, h, size, dense=True)
 
 
 @dataclass(frozen=True, eq=False)
-class CellMatrix:
-    """Minus second derivatives by the ratings of all cells, and by the other parameters.
+class WalkMatrix:
+    """Minus second derivatives by the ratings of all periods, and by the other parameters.
 
-    A cell is a period or a category. `blocks` has a block per cell, of which only the upper
-    triangle is filled, and `border` the derivatives by a rating and another parameter.
+    `blocks` has a block per period, of which only the upper triangle is filled, and `border` the
+    derivatives by a rating and another parameter. `root` are the factors of steps.
     """
 
     blocks: Array
     border: Array
     corner: Array
+    root: Array
 
     @classmethod
-    def of(cls, plain: Likelihood, n: int, h: Array) -> Self:
-        """From second derivatives by the predictors, where items of cells are separate items."""
+    def of(cls, plain: CellLikelihood, root: Array, h: Array) -> WalkMatrix:
+        """From second derivatives by the predictors."""
         t, total = plain.tally, plain.layout.items.stop
-        # The cell is part of the number of an item.
+        n = total // len(root)
+        # The period is part of the number of a cell.
         code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
         sums = np.bincount(code, -h[0, 0], total * n)
         blocks = np.asarray(sums, dtype=np.float64).reshape(-1, n, n)
         own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
         blocks[:, np.arange(n), np.arange(n)] += own.reshape(-1, n)
-        return cls(blocks, *rest_of(plain, h))
-
-
-@dataclass(frozen=True, eq=False)
-class WalkMatrix(CellMatrix):
-    """The cells are periods."""
+        return cls(blocks, *plain.rest(h), root)
 
     def diagonal(self) -> Array:
         """By first ratings and steps, for gaps of 1."""
         own = np.einsum("pii->pi", self.blocks)
         later = np.cumsum(own[::-1], axis=0)[::-1]
         return np.concatenate((later.ravel(), self.corner.diagonal()))
+
+    def curvature(self, precision: Array, items: slice, level: float) -> WalkCurvature:
+        """With `precision` of first ratings and steps, and `level` on all first ratings."""
+        return WalkCurvature.of(self, precision, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,7 +421,7 @@ class WalkLikelihood:
     were another item.
     """
 
-    plain: Likelihood
+    plain: CellLikelihood
     n_items: int
     gap: Array
 
@@ -401,9 +431,8 @@ class WalkLikelihood:
 
     @cached_property
     def layout(self) -> Layout:
-        n, old = self.n_items, self.plain.layout
-        steps = n * (self.n_periods - 1)
-        return Layout.of(n, old.n_columns, ties=old.ties, item_ties=old.n_item_ties, steps=steps)
+        n = self.n_items
+        return self.plain.layout.with_parts(n_items=n, steps=n * (self.n_periods - 1))
 
     @cached_property
     def root(self) -> Array:
@@ -428,11 +457,7 @@ class WalkLikelihood:
         by_rating = self.plain.gather(at, g)
         later = np.cumsum(by_rating[:end].reshape(self.n_periods, -1)[::-1], axis=0)[::-1]
         gradient = np.concatenate(((later * self.root).ravel(), by_rating[end:]))
-        return value, gradient, WalkMatrix.of(self.plain, self.n_items, h)
-
-    def curvature(self, matrix: WalkMatrix, precision: Array, level: float) -> WalkCurvature:
-        """With `precision` of first ratings and steps, and `level` on all first ratings."""
-        return WalkCurvature.of(matrix, precision, level, self.root)
+        return value, gradient, WalkMatrix.of(self.plain, self.root, h)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,8 +476,8 @@ class WalkCurvature:
     root: Array
 
     @classmethod
-    def of(cls, matrix: WalkMatrix, precision: Array, level: float, root: Array) -> WalkCurvature:
-        P, n, _ = matrix.blocks.shape
+    def of(cls, matrix: WalkMatrix, precision: Array, level: float) -> WalkCurvature:
+        (P, n, _), root = matrix.blocks.shape, matrix.root
         links = precision[n : n * P].reshape(P - 1, n) / root[1:] ** 2
         here = np.arange(n)
         factors: list[tuple[Array, bool]] = []
@@ -482,8 +507,9 @@ class WalkCurvature:
         """The inverse of the part of ratings, times columns."""
         P, n = len(self.factors), len(self.factors[0][0])
         z = R.reshape(P, n, -1).copy()
-        for p in range(P):
-            if p:
+        begin = int(np.argmax(z.any(axis=(1, 2))))  # zeros before stay zeros
+        for p in range(begin, P):
+            if p > begin:
                 z[p] += self.links[p - 1][:, None] * z[p - 1]
             z[p] = cho_solve(self.factors[p], z[p], check_finite=False)
         for p in range(P - 2, -1, -1):
@@ -500,23 +526,6 @@ class WalkCurvature:
             return x
         y = cho_solve(self.corner, R[end:] - self.border.T @ x)
         return np.concatenate((x - self.solved @ y, y))
-
-    def solve_last(self) -> Array:
-        """The inverse's columns of the last period's ratings and of the other parameters."""
-        P, n = len(self.factors), len(self.factors[0][0])
-        size = self.border.shape[1]
-        x = np.zeros((P, n, n + size))
-        x[-1, :, :n] = cho_solve(self.factors[-1], np.eye(n), check_finite=False)
-        for p in range(P - 2, -1, -1):
-            x[p, :, :n] = cho_solve(
-                self.factors[p], self.links[p][:, None] * x[p + 1, :, :n], check_finite=False
-            )
-        ratings = x.reshape(P * n, n + size)
-        if not size:
-            return np.asarray(ratings)
-        given = np.concatenate((-self.border.T @ ratings[:, :n], np.eye(size)), axis=1)
-        y = cho_solve(self.corner, given)
-        return np.concatenate((ratings - self.solved @ y, y))
 
     def log_det(self) -> float:
         """The logarithm of the determinant, up to a constant."""
@@ -560,17 +569,6 @@ class Walk:
     n_groups: int
 
 
-def by_cell(problem: BattleProblem, cell: Index, n_cells: int) -> tuple[Likelihood, Index]:
-    """The likelihood as if an item were another item in each cell; and the row of each battle."""
-    t, shift = problem.likelihood.tally, problem.layout.items.stop * cell
-    first, second = t.first[problem.row] + shift, t.second[problem.row] + shift
-    counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
-    old = problem.layout
-    n_items, n_ties = old.items.stop * n_cells, old.n_item_ties
-    layout = Layout.of(n_items, old.n_columns, ties=old.ties, item_ties=n_ties)
-    return Likelihood(counts, layout, problem.likelihood.link), row
-
-
 def fit_walk(
     problem: BattleProblem,
     periods: Periods,
@@ -588,7 +586,7 @@ def fit_walk(
             f"Drift of {n:,} items over {P} periods needs {8 * P * n * n / 2**30:.0f} GiB: give "
             "period a larger number, or use half_life."
         )
-    plain, row = by_cell(problem, periods.number, P)
+    plain, row = CellLikelihood.of(problem, periods.number, every=True)
     likelihood = WalkLikelihood(plain, n, periods.gap)
     # Ratings that do not change are a good start.
     rough = dict.fromkeys(problem.layout.groups, 1.0)
@@ -639,7 +637,7 @@ def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores
     """
     curvature: Any = mode.curvature
     n, end = likelihood.n_items, len(curvature.border)
-    X = curvature.solve_last()
+    X = curvature.solve_by_rating(np.eye(likelihood.layout.size)[:, end - n :])
     gram = scores.matrix.T @ scores.matrix * scores.correction
     plain = likelihood.plain
     at = likelihood.ratings(mode.params)

@@ -29,7 +29,6 @@ from rankwise.errors import DataError, warn
 from rankwise.leaderboard.battle_likelihood import (
     GroupScores,
     Layout,
-    PlainCurvature,
     RatedItems,
     column_scales,
     item_feature_rows,
@@ -182,7 +181,7 @@ def tied(d: Array) -> tuple[Array, Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class RankingLikelihood(PlainCurvature):
+class RankingLikelihood:
     """Log-likelihood of rankings as a function of ratings and coefficients."""
 
     blocks: list[Block]
