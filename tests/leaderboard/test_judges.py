@@ -13,7 +13,6 @@ from scipy.optimize import minimize
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles, make_battles
 from rankwise.errors import DataError, ParameterError
-from rankwise.leaderboard import curvature as curvatures
 from rankwise.leaderboard import judge_model
 from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, davidson, maximize, tally
 from rankwise.leaderboard.judge_model import KINDS, JudgedLikelihood, with_slips
@@ -96,14 +95,6 @@ def test_ratings_and_slopes_alone_have_no_other_columns(monkeypatch):
     dense = likelihood.gram(at, g, h, dense=100).toarray()
     monkeypatch.setattr(judge_model, "CELLS", 0)
     assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
-
-
-@pytest.mark.parametrize("k", [1, 2, 4])
-def test_roots_of_many_small_matrices(k):
-    A = np.random.default_rng(0).standard_normal((50, k, k))
-    B = A @ A.swapaxes(1, 2) + 0.1 * np.eye(k)
-    expected = np.linalg.inv(np.linalg.cholesky(B))
-    assert_allclose(curvatures.inverse_roots(B), expected, rtol=1e-10, atol=1e-10)
 
 
 def test_the_maximum_is_that_of_scipy(monkeypatch):

@@ -383,6 +383,18 @@ def test_updates_age_old_battles(tmp_path):
         board.update([0], [1], ["first"])
 
 
+def test_earlier_boards_have_the_features_of_items_of_the_fit():
+    pairs, won, time, _ = drawn()
+    features = {k: [float(k)] for k in range(N)}
+    board = Leaderboard(half_life=2.0, n_draws=100).fit(
+        *pairs.T, won, time=time, items=range(N), item_features=features
+    )
+    assert board.as_of(2, item_features=features).coef_names_ == ["z0"]
+    for ask in (board.history, lambda: board.as_of(2), lambda: board.history(every=1.0)):
+        with pytest.raises(DataError, match="was fitted with item_features"):
+            ask()
+
+
 def test_an_anchor_that_comes_late():
     pairs = np.tile([[0, 1], [0, 2], [1, 2]], (20, 1))
     time = np.where((pairs == 2).any(axis=1), 4.0, 1.0)

@@ -553,20 +553,32 @@ class BattleProblem(RatedItems):
             crossed, judges, names, scales, features,
         )  # fmt: skip
 
+    def __len__(self) -> int:
+        return len(self.row)
+
     def scores(self, params: Array) -> GroupScores:
         """Gradients of the log-likelihood, summed within groups."""
-        battles = self.row, self.outcome, self.weight
-        found = GroupScores.of(self.likelihood, params, *battles, self.group)
+        found = self.scores_of(params, self.group)
         if self.crossed is None or self.group is None:
             return found
-        both = np.unique(
-            self.group * (int(self.crossed.max()) + 1) + self.crossed, return_inverse=True
-        )
-        other, shared = (
-            GroupScores.of(self.likelihood, params, *battles, each)
-            for each in (self.crossed, both[1])
-        )
-        return replace(found, other=other, shared=shared)
+        code = self.group * (int(self.crossed.max()) + 1) + self.crossed
+        shared = self.scores_of(params, np.unique(code, return_inverse=True)[1])
+        return replace(found, other=self.scores_of(params, self.crossed), shared=shared)
+
+    def scores_of(self, params: Array, group: Index | None) -> GroupScores:
+        """Gradients, summed within other groups, or of single battles."""
+        battles = self.row, self.outcome, self.weight
+        return GroupScores.of(self.likelihood, params, *battles, group)
+
+    def unit_scores(self, params: Array, unit: Index) -> Sparse:
+        """Gradients, summed within units of battles: a row for each, a column per parameter."""
+        return self.scores_of(params, unit).matrix
+
+    def pair_shares(self, params: Array) -> tuple[Array, Array]:
+        """For each pair of items: numbers of both and counts of outcomes; and predicted shares."""
+        t, likelihood = self.likelihood.tally, self.likelihood
+        given = likelihood.counts.T, likelihood.probabilities(params), self.layout.items.stop
+        return by_pair(t.first, t.second, *given)
 
     def without_judges(self) -> BattleProblem:
         """The same battles, whoever judged them."""
@@ -599,6 +611,27 @@ class BattleProblem(RatedItems):
         total = self.likelihood.tally.counts
         counts = outcome_counts(self.row[out], self.outcome[out], self.weight[out], len(total))
         return self.likelihood.with_counts(total - counts), self.likelihood.with_counts(counts)
+
+
+def by_pair(first: Index, second: Index, counts: Array, p: Array, n: int) -> tuple[Array, Array]:
+    """For each pair of n items: numbers of both and counts of outcomes; and predicted shares.
+
+    Outcomes are in the order: the first of the two wins, the second wins, and ties if these have a
+    model.
+    """
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    code, pair = np.unique(low * n + high, return_inverse=True)
+    counts = counts.copy()
+    expected = p * counts.sum(axis=1, keepdims=True)
+    turned = first > second
+    for values in (counts, expected):
+        values[turned, :2] = values[turned, 1::-1]
+    rows = len(first)
+    total = sp.csr_array((np.ones(rows), (pair, np.arange(rows))), shape=(len(code), rows))
+    observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
+    sums = predicted.sum(axis=1, keepdims=True)  # 0 where weights of votes cancel
+    shares = np.divide(predicted, sums, out=np.full_like(predicted, np.nan), where=sums != 0)
+    return np.column_stack((code // n, code % n, observed)), shares
 
 
 def _numbered(labels: NDArray[Any] | None) -> Index | None:
@@ -1148,11 +1181,11 @@ class GroupScores:
         else:
             size = n_groups = int(group.max()) + 1
         g = scores[outcome, :, row] * weight[:, None]
+        n = len(likelihood.tally)
         entries = [
-            (g[:, q] * x[row], group, i if isinstance(i, int) else i[row])
+            (g[:, q] * x[row], group, np.broadcast_to(i, n)[row])
             for q, i, x in likelihood.entries_at(params)
         ]
-        entries = [np.broadcast_arrays(*entry) for entry in entries]
         values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
         shape = (size, likelihood.layout.size)
         return cls(sp.coo_array((values, (i, j)), shape=shape).tocsr(), n_groups)

@@ -23,7 +23,6 @@ from rankwise.solvers.shifted_cg import shifted_cg
 PCG_TOLERANCE = 1e-12
 TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
 PROBES = 24  # vectors that estimate a trace where there is no matrix
-SMALL = 4  # size of blocks that are inverted by formulas
 
 
 @dataclass(frozen=True, eq=False)
@@ -166,24 +165,8 @@ class EqualBlocks:
         B[:, own, own] += precision[self.at]
         if not np.isfinite(B).all():
             raise LinAlgError("not finite")
-        if len(own) > SMALL:
-            log_det = 2.0 * float(np.log(np.einsum("jaa->ja", np.linalg.cholesky(B))).sum())
-            return np.asarray(np.linalg.inv(B), dtype=np.float64), log_det
-        half = inverse_roots(B)
-        log_det = -2.0 * float(np.log(np.einsum("jaa->ja", half)).sum())
-        return np.asarray(np.einsum("jca,jcb->jab", half, half)), log_det
-
-
-def inverse_roots(B: Array) -> Array:
-    """L^-1 of each small matrix, with B = LL'."""
-    L: Any = np.linalg.cholesky(B)
-    found = np.zeros_like(B)
-    for a in range(L.shape[1]):
-        found[:, a, a] = 1.0 / L[:, a, a]
-        for b in range(a):
-            inner = np.einsum("jc,jc->j", L[:, a, b:a], found[:, b:a, b])
-            found[:, a, b] = -found[:, a, a] * inner
-    return found
+        log_det = 2.0 * float(np.log(np.einsum("jaa->ja", np.linalg.cholesky(B))).sum())
+        return np.asarray(np.linalg.inv(B), dtype=np.float64), log_det
 
 
 @dataclass(frozen=True, eq=False)

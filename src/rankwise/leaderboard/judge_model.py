@@ -762,25 +762,23 @@ class Panel:
         return cls(np.zeros((0, 4)), np.zeros((0, 4, 4)), np.zeros(0))
 
     @classmethod
-    def of(cls, likelihood: Likelihood, n: int, mode: Mode, V: Array | None, draws: Array) -> Panel:
+    def of(cls, likelihood: Any, n: int, mode: Any, V: Array | None, draws: Array) -> Panel:
         """Of n judges: from the maximum, and the covariance V of common parameters or draws."""
-        effects, judge = likelihood.layout.effects, likelihood.tally.judge
+        effects, curvature = likelihood.layout.effects, mode.curvature
         mean, covariance = np.zeros((n, len(KINDS))), np.zeros((n, len(KINDS), len(KINDS)))
-        where = np.array([KINDS.index(kind) for kind in effects], dtype=np.intp)
-        curvature: Any = mode.curvature
-        if effects:
-            mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
-            if V is not None:
-                found = _judge_covariance(likelihood.layout, curvature, V)
-            else:
-                drawn = np.stack([draws[:, part] for part in effects.values()])
-                for a, part in enumerate(_common_values(likelihood.layout)):
-                    drawn[a] += draws[:, part].sum(axis=1, keepdims=True)
-                found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
-            covariance[np.ix_(np.arange(n), where, where)] = found
-        if judge is None:  # judges do not differ
+        if not effects:  # judges do not differ
             return cls(mean, covariance, np.full(n, 1.0 / max(n, 1)))
-        total = np.bincount(judge, likelihood.counts.sum(axis=0), n)
+        where = np.array([KINDS.index(kind) for kind in effects], dtype=np.intp)
+        mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
+        if V is not None:
+            found = _judge_covariance(likelihood.layout, curvature, V)
+        else:
+            drawn = np.stack([draws[:, part] for part in effects.values()])
+            for a, part in enumerate(_common_values(likelihood.layout)):
+                drawn[a] += draws[:, part].sum(axis=1, keepdims=True)
+            found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
+        covariance[np.ix_(np.arange(n), where, where)] = found
+        total = np.bincount(likelihood.judge, likelihood.counts.sum(axis=0), n)
         return cls(mean, covariance, total / total.sum())
 
     @property
@@ -804,15 +802,15 @@ class Panel:
         V: Array | None,
         draws: Array,
         rng: np.random.Generator,
-    ) -> tuple[Array, Array | None, Array]:
-        """Parameters, covariance and draws, with ratings for a judge of mean slope.
+    ) -> tuple[Array, tuple[Array | None, Array]]:
+        """Parameters, and covariance and draws, with ratings for a judge of mean slope.
 
         Slopes and ratings are determined up to a common factor, apart from their priors. Ratings
         for the mean slope have a scale that the battles determine.
         """
         part, params = likelihood.layout.effects.get("slope"), mode.params.copy()
         if part is None or self.slope == 1.0:
-            return params, V, draws
+            return params, (V, draws)
         columns, n_features = likelihood.layout.columns, likelihood.n_features
         rated = np.zeros(likelihood.layout.common, dtype=bool)
         rated[likelihood.layout.items] = True
@@ -834,7 +832,7 @@ class Panel:
             noise = np.sqrt(own) * rng.standard_normal((len(draws), 1))
             draws = draws @ J.T + noise * at
         params[: len(rated)][rated] *= self.slope
-        return params, V, draws
+        return params, (V, draws)
 
     def probabilities(
         self, judge: Index, difference: Array, shift: Array, tie: Any, slip: Array, link: str

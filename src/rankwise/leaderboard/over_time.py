@@ -128,7 +128,11 @@ class SeenDrift:
         cells = replace(likelihood, tally=replace(old, counts=counts))
         _, g, h = cells.expansion(params)
         entries = cells.entries_at(params)
-        rated = [(q, at * n + cells.item_of(i), x) for q, i, x in entries if np.max(i) < items]
+        rated = [
+            (q, at * n + cells.item_of(i), x)
+            for q, i, x in entries
+            if not isinstance(i, int) and i.max() < items
+        ]
         score, information = np.zeros((2, P * n))
         response: Any = sp.csr_array((cells.layout.size, P * n))
         for r, j, z in rated:
@@ -186,44 +190,41 @@ class SeenDrift:
             found.append(self.response @ later.reshape(len(steps), -1).T)
         return np.concatenate(found, axis=1).T
 
+    def warn(
+        self, scores: GroupScores, half_life: Any, *, dated: bool, group: Index | None
+    ) -> None:
+        """Warn if ratings change by more than chance, and more than a half-life can follow.
+
+        In a steady state, the variance by chance is proportional to 1 / half-life, and the variance
+        by changes to the half-life. Their sum is the smallest where the two are equal.
+        """
+        if self.p_none > SURE or isinstance(half_life, str):
+            return
+        if half_life is None:
+            span, unit = (YEAR, "a year") if dated else (float(self.gap.sum()), "over all time")
+            warn(
+                f"Ratings change by {np.sqrt(self.variance * span):.2g} {unit}, more than by "
+                "chance, but all battles count the same. So intervals are too narrow for the "
+                'latest ratings: use drift="evidence" or half_life="auto".'
+                + (" If battles of a session depend on each other, pass groups." * (group is None))
+            )
+            return
+        items = slice(0, self.response.shape[1] // len(self.gap))
+        squares = scores.matrix[:, items].multiply(scores.matrix[:, items]).sum(axis=0)
+        moved = np.square(self.rows[:, items]).sum(axis=0)
+        seen = squares > 0
+        ratio = float(np.median(moved[seen] / squares[seen]))
+        if ratio > LATE:
+            warn(
+                f"Ratings change faster than half_life={half_life:g} can follow: old battles "
+                f"mislead more than chance does. Use about {half_life / np.sqrt(ratio):.2g}, "
+                'half_life="auto" or drift="evidence".'
+            )
+
     def added_to(self, scores: GroupScores) -> GroupScores:
         """Scores that vary by chance and through changes of ratings."""
         rows = sp.csr_array(self.rows / np.sqrt(scores.correction))
         return replace(scores, matrix=sp.vstack((scores.matrix, rows)).tocsr())
-
-
-def warn_about_drift(drift: SeenDrift, *, dated: bool, grouped: bool) -> None:
-    """Warn if ratings that are taken as constant change by more than chance."""
-    if drift.p_none > SURE:
-        return
-    span, unit = (YEAR, "a year") if dated else (float(drift.gap.sum()), "over all time")
-    warn(
-        f"Ratings change by {np.sqrt(drift.variance * span):.2g} {unit}, more than by chance, but "
-        "all battles count the same. So intervals are too narrow for the latest ratings: use "
-        'drift="evidence" or half_life="auto".'
-        + ("" if grouped else " If battles of a session depend on each other, pass groups.")
-    )
-
-
-def warn_about_half_life(drift: SeenDrift, scores: GroupScores, half_life: float | str) -> None:
-    """Warn if a given half-life is so long that ratings are wrong mainly because they change.
-
-    In a steady state, the variance by chance is proportional to 1 / half-life, and the variance by
-    changes to the half-life. Their sum is the smallest where the two are equal.
-    """
-    if isinstance(half_life, str) or drift.p_none > SURE:
-        return
-    items = slice(0, drift.response.shape[1] // len(drift.gap))
-    squares = scores.matrix[:, items].multiply(scores.matrix[:, items]).sum(axis=0)
-    moved = np.square(drift.rows[:, items]).sum(axis=0)
-    seen = squares > 0
-    ratio = float(np.median(moved[seen] / squares[seen]))
-    if ratio > LATE:
-        warn(
-            f"Ratings change faster than half_life={half_life:g} can follow: old battles mislead "
-            f"more than chance does. Use about {half_life / np.sqrt(ratio):.2g}, "
-            'half_life="auto" or drift="evidence".'
-        )
 
 
 def warn_about_short_half_life(battles: Battles, half_life: float) -> None:
@@ -310,28 +311,6 @@ def log_losses(board: Any, battles: Battles) -> Array:
     if p.shape[1] == 2:  # a tie is two half wins
         log_p = np.column_stack((log_p, log_p.mean(axis=1)))
     return -battles.weight * log_p[np.arange(len(battles)), battles.outcome]
-
-
-@dataclass(frozen=True, eq=False)
-class Periods:
-    """Times divided into periods of equal length; the last ends with the latest time.
-
-    `number` is the period of each battle, among those with battles, and `gap` the number of
-    lengths from one such period to the next.
-    """
-
-    number: Index
-    gap: Array
-    length: float
-
-    @classmethod
-    def of(cls, time: Array, length: float) -> Periods:
-        back = np.floor((time.max() - time) / length)
-        found, number = np.unique(-back, return_inverse=True)
-        return cls(number, np.diff(found), length)
-
-    def __len__(self) -> int:
-        return len(self.gap) + 1
 
 
 @dataclass(frozen=True, eq=False)
@@ -567,27 +546,40 @@ class Walk:
     penalties: dict[str, float]
     converged: bool
     n_groups: int
+    drift: float
 
 
 def fit_walk(
     problem: BattleProblem,
-    periods: Periods,
+    drift: Any,
+    period: float | None,
     fixed: dict[str, float],
     show: Show,
+    *,
+    dated: bool,
 ) -> Walk:
     """Fit drifting ratings to the battles of a problem.
 
-    `fixed` are penalties that the evidence does not choose: "items" (1 / variance of first ratings)
-    and "steps" (1 / variance of a change over one period).
+    `drift` is the standard deviation of a change in a year, or in a unit of times that are not
+    dates; unless a number, it is chosen by the evidence, as are penalties that are not `fixed`.
+    Ratings are constant within periods of equal length, the last of which ends with the latest
+    battle.
     """
-    n, P = problem.layout.items.stop, len(periods)
+    time = problem.time
+    assert time is not None  # checked before
+    unit = YEAR if dated else 1.0
+    length = period or (MONTH if dated else max(float(np.ptp(time)) / PERIODS, 1e-300))
+    if drift != "evidence":
+        fixed = fixed | {"steps": unit / (float(drift) ** 2 * length)}
+    ago, number = np.unique(-np.floor((time.max() - time) / length), return_inverse=True)
+    n, P = problem.layout.items.stop, len(ago)
     if 8 * P * n * n > LARGEST:
         raise DataError(
             f"Drift of {n:,} items over {P} periods needs {8 * P * n * n / 2**30:.0f} GiB: give "
             "period a larger number, or use half_life."
         )
-    plain, row = CellLikelihood.of(problem, periods.number, every=True)
-    likelihood = WalkLikelihood(plain, n, periods.gap)
+    plain, row = CellLikelihood.of(problem, number, every=True)
+    likelihood = WalkLikelihood(plain, n, np.diff(ago))
     # Ratings that do not change are a good start.
     rough = dict.fromkeys(problem.layout.groups, 1.0)
     still = maximize(problem.likelihood, rough, tolerance=1e-2).params
@@ -599,7 +591,7 @@ def fit_walk(
         mode = by_evidence(likelihood, fixed, begin, {"steps": 3.0}, show, tolerance=FINE)
     parts, p_none, none = [(1.0, mode)], 0.0, mode
     if "steps" not in fixed and P > 1 and P * n**3 <= INTEGRATED:
-        scale = CHANGE_SCALE / float(np.sqrt(periods.gap.sum()))
+        scale = CHANGE_SCALE / float(np.sqrt(likelihood.gap.sum()))
         parts, p_none, none = over_widths(likelihood, mode, "steps", scale)
     last, covariances = [], []
     for _, part in parts:
@@ -618,7 +610,8 @@ def fit_walk(
     if len(parts) > 1:
         widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
         penalties["steps"] = float(weights @ widths) ** -2
-    return Walk(params, covariance, penalties, mode.converged, scores.n_groups)
+    found = float(np.sqrt(unit / (penalties["steps"] * length)))
+    return Walk(params, covariance, penalties, mode.converged, scores.n_groups, found)
 
 
 def _last_params(likelihood: WalkLikelihood, mode: Mode) -> Array:
