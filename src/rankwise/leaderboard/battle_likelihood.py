@@ -1211,6 +1211,13 @@ class GroupScores:
         root = scale[:, None] * V * np.sqrt(np.maximum(s, 0.0))
         return np.asarray(root @ root.T)
 
+    def outer(self) -> Sparse:
+        """The same sum for all parameters."""
+        own = self.matrix.T @ self.matrix * self.correction
+        if self.other is None or self.shared is None:
+            return own
+        return own + self.other.outer() - self.shared.outer()
+
     @property
     def fewest(self) -> int:
         """The number of groups, or the smaller of two numbers."""

@@ -200,8 +200,8 @@ def fit_boards(
             f"Ratings of {n:,} items in {C} categories need {8 * C * n * n / 2**30:.0f} GiB for "
             "each matrix: join categories."
         )
-    plain, row = CellLikelihood.of(problem, category)
-    likelihood = StarLikelihood(plain, n)
+    cells: Any = CellLikelihood.of(problem, category)
+    likelihood = StarLikelihood(cells.likelihood, n)
     start = {"deviations": 2.0}
     mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
     parts, equal = [(1.0, mode)], 0.0
@@ -210,12 +210,12 @@ def fit_boards(
     n_groups, found, within = 0, [], np.zeros((C, n, n))
     drift = None
     if aged and problem.time is not None and np.ptp(problem.time):
-        drift = SeenDrift.of(plain, likelihood.ratings(mode.params), problem, row).rows
+        drift = SeenDrift.of(cells, likelihood.ratings(mode.params)).rows
     for weight, part in parts:
         ratings = likelihood.ratings(part.params)
-        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        scores = cells.scores(ratings)
         found.append(_of_one_width(likelihood, part, scores, drift, weight, within))
-        n_groups = scores.n_groups
+        n_groups = scores.fewest
     weights = np.array([weight for weight, _ in parts])
     params, covariances, ratings, stds = map(np.array, zip(*found, strict=True))
     overall = mixed(weights, params, covariances)
@@ -254,7 +254,7 @@ def _of_one_width(
     """
     params, n, plain = mode.params, likelihood.n_items, likelihood.plain
     common = likelihood.layout.common
-    gram = (scores.matrix.T @ scores.matrix * scores.correction).tocoo()
+    gram = scores.outer().tocoo()
     whole: Any = mode.curvature
     T, V = whole.follow, whole.common.inverse()
     by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
@@ -332,9 +332,7 @@ def more_than_chance(
     label = np.zeros(int(unit.max()) + 1, dtype=np.intp)
     label[unit] = category
     n, C = problem.layout.items.stop, int(category.max()) + 1
-    matrix: Any = GroupScores.of(
-        problem.likelihood, params, problem.row, problem.outcome, problem.weight, unit
-    ).matrix[:, :n]
+    matrix: Any = problem.unit_scores(params, unit)[:, :n]
     of_unit, item = matrix.tocoo().coords
     data, squares = matrix.data, matrix.data**2
 

@@ -22,7 +22,6 @@ from rankwise.data.battles import Battles
 from rankwise.errors import DataError
 from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
-    GroupScores,
     maximize,
     outcome_counts,
 )
@@ -44,40 +43,32 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
     weight, row, outcome = problem.weight, problem.row, problem.outcome
     n, m = weight[labelled].sum(), weight[~labelled].sum()
     group = np.arange(len(row)) if problem.group is None else problem.group
-    crossed = problem.crossed
     human = _counted(problem, row[labelled], gold[labelled], weight[labelled])
     mode = maximize(human.likelihood, {"items": 1.0})
     power = 0.0
     if m > 0 and mode.converged:
         own = [
-            GroupScores.of(
-                human.likelihood, mode.params, row[labelled], votes[labelled], weight[labelled],
-                group[labelled],
-            ).matrix.toarray()
+            replace(human, outcome=votes[labelled])
+            .unit_scores(mode.params, group[labelled])
+            .toarray()
             for votes in (gold, outcome)
-        ]  # fmt: skip
+        ]
         items = problem.layout.items
         move = [mode.curvature.solve(each.T)[items] for each in own]
         move = [each - each.mean(axis=0) - each.mean(axis=1, keepdims=True) for each in move]
         both, alone = float((move[0] * move[1]).sum()), float(np.square(move[1]).sum())
         power = float(np.clip(both / ((1.0 + n / m) * max(alone, 1e-300)), 0.0, 1.0))
     factor = np.where(labelled, -power, power * n / max(m, 1e-300))
-    time = problem.time
-    return (
-        replace(
-            _counted(
-                problem,
-                np.concatenate((row[labelled], row)),
-                np.concatenate((gold[labelled], outcome)),
-                np.concatenate((weight[labelled], factor * weight)),
-            ),
-            time=None if time is None else np.concatenate((time[labelled], time)),
-            group=np.concatenate((group[labelled], group)),
-            crossed=None if crossed is None else np.concatenate((crossed[labelled], crossed)),
-            sign=np.concatenate((problem.sign[labelled], problem.sign)),
-        ),
-        power,
+    both = np.concatenate((np.flatnonzero(labelled), np.arange(len(row))))
+    made = _counted(
+        problem,
+        row[both],
+        np.concatenate((gold[labelled], outcome)),
+        np.concatenate((weight[labelled], factor * weight)),
     )
+    time, crossed = (None if v is None else v[both] for v in (problem.time, problem.crossed))
+    sign = problem.sign[both]
+    return replace(made, time=time, group=group[both], crossed=crossed, sign=sign), power
 
 
 def _counted(

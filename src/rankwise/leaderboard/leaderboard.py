@@ -1091,7 +1091,7 @@ class Leaderboard(BaseEstimator):
         scores = problem.scores(mode.params)
         if isinstance(problem, BattleProblem) and isinstance(data, Battles):
             if problem.time is not None and np.ptp(problem.time):
-                drift = SeenDrift.of(likelihood, mode.params, problem, problem.row)
+                drift = SeenDrift.of(problem, mode.params)
                 drift.warn(scores, self.half_life, dated=data.dated, group=problem.group)
                 if self.half_life is not None:
                     scores = drift.added_to(scores)

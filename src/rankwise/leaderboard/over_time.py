@@ -109,17 +109,16 @@ class SeenDrift:
     gap: Array
 
     @classmethod
-    def of(
-        cls, likelihood: Likelihood, params: Array, problem: BattleProblem, row: Index
-    ) -> SeenDrift:
-        """From the battles of a problem, whose rows in the likelihood are given.
+    def of(cls, problem: BattleProblem, params: Array) -> SeenDrift:
+        """From the battles of a problem.
 
         Periods have battles of equal weight. If the likelihood is by category, an item is another
         item in each. The variance of a score is its information times the mean weight of the
         period, times a number that fits the squares of all scores of groups.
         """
         assert problem.time is not None  # checked before
-        n, items = problem.layout.items.stop, likelihood.layout.items.stop
+        likelihood, row, n = problem.likelihood, problem.row, len(problem.features)
+        items = problem.layout.items.stop
         period, gap = _of_equal_weight(problem.time, abs(problem.weight))
         P = len(gap)
         code, cell = np.unique(row * P + period, return_inverse=True)
@@ -324,10 +323,8 @@ class CellLikelihood(Likelihood):
     category: Index
 
     @classmethod
-    def of(
-        cls, problem: BattleProblem, category: Index, *, every: bool = False
-    ) -> tuple[CellLikelihood, Index]:
-        """Of cells with battles, or of every cell; also the row of every battle."""
+    def of(cls, problem: BattleProblem, category: Index, *, every: bool = False) -> BattleProblem:
+        """The problem with cells that have battles, or with every cell."""
         t, n = problem.likelihood.tally, problem.layout.items.stop
         sides = [n * category + side[problem.row] for side in (t.first, t.second)]
         code, cell = np.unique(np.concatenate(sides), return_inverse=True)
@@ -336,7 +333,8 @@ class CellLikelihood(Likelihood):
         first, second = cell.reshape(2, -1)
         counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
         layout = problem.layout.with_parts(n_items=len(code))
-        return cls(counts, layout, problem.likelihood.link, code % n, code // n), row
+        cells = cls(counts, layout, problem.likelihood.link, code % n, code // n)
+        return replace(problem, likelihood=cells, row=row)
 
     def item_of(self, rated: Index) -> Index:
         return np.asarray(self.item[rated])
@@ -578,8 +576,8 @@ def fit_walk(
             f"Drift of {n:,} items over {P} periods needs {8 * P * n * n / 2**30:.0f} GiB: give "
             "period a larger number, or use half_life."
         )
-    plain, row = CellLikelihood.of(problem, number, every=True)
-    likelihood = WalkLikelihood(plain, n, np.diff(ago))
+    cells: Any = CellLikelihood.of(problem, number, every=True)
+    likelihood = WalkLikelihood(cells.likelihood, n, np.diff(ago))
     # Ratings that do not change are a good start.
     rough = dict.fromkeys(problem.layout.groups, 1.0)
     still = maximize(problem.likelihood, rough, tolerance=1e-2).params
@@ -595,8 +593,7 @@ def fit_walk(
         parts, p_none, none = over_widths(likelihood, mode, "steps", scale)
     last, covariances = [], []
     for _, part in parts:
-        ratings = likelihood.ratings(part.params)
-        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        scores = cells.scores(likelihood.ratings(part.params))
         covariances.append(_last_covariance(likelihood, part, scores))
         last.append(_last_params(likelihood, part))
     weights = np.array([weight for weight, _ in parts])
@@ -611,7 +608,7 @@ def fit_walk(
         widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
         penalties["steps"] = float(weights @ widths) ** -2
     found = float(np.sqrt(unit / (penalties["steps"] * length)))
-    return Walk(params, covariance, penalties, mode.converged, scores.n_groups, found)
+    return Walk(params, covariance, penalties, mode.converged, scores.fewest, found)
 
 
 def _last_params(likelihood: WalkLikelihood, mode: Mode) -> Array:
@@ -631,11 +628,10 @@ def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores
     curvature: Any = mode.curvature
     n, end = likelihood.n_items, len(curvature.border)
     X = curvature.solve_by_rating(np.eye(likelihood.layout.size)[:, end - n :])
-    gram = scores.matrix.T @ scores.matrix * scores.correction
     plain = likelihood.plain
     at = likelihood.ratings(mode.params)
     _, g, h = plain.expansion(at)
-    rest = gram - plain.gram(at, g, h, dense=False)
+    rest = scores.outer() - plain.gram(at, g, h, dense=False)
     # Early periods hardly matter; their part is squared.
     size = abs(X[:end]).reshape(-1, n * X.shape[1]).max(axis=1)
     begin = n * int(np.argmax(size > FORGOTTEN * size.max()))
