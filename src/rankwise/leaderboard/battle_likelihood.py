@@ -23,9 +23,7 @@ from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.data.battles import Battles, number_in_order, number_labels
 from rankwise.errors import DataError, warn
 from rankwise.leaderboard.curvature import (
-    Curvature,
     DenseCurvature,
-    IterativeCurvature,
     curvature_of,
 )
 from rankwise.progress import Show, unseen
@@ -874,7 +872,7 @@ class Mode:
     at: Expansion
     penalties: dict[str, float]
     precision: Array
-    curvature: Curvature
+    curvature: Any
     converged: bool
 
     @property
@@ -929,7 +927,7 @@ def maximize(
 
 def newton_step(
     likelihood: Modelled, at: Expansion, precision: Array, gradient: Array
-) -> tuple[Curvature, Array, bool]:
+) -> tuple[Any, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
     items, diagonal = likelihood.layout.items, at.matrix.diagonal()
     level, total = 0.0, float(diagonal[items].sum())
@@ -1016,8 +1014,7 @@ def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
     likelihood divided by it has the right curvature on average (Pauli, Racugno and Ventura,
     "Bayesian composite marginal likelihoods", 2011).
     """
-    whole: Any = mode.curvature
-    common = whole.common
+    whole, common = mode.curvature, mode.curvature.common
     if common is None:
         return 1.0
     n = items.stop
@@ -1063,8 +1060,7 @@ def log_evidence(likelihood: Modelled, mode: Mode) -> float:
     shrunk = precision > 0
     about = mode.params - mean
     prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
-    curvature: Any = mode.curvature
-    return mode.at.value + prior - 0.5 * float(curvature.log_det())
+    return mode.at.value + prior - 0.5 * float(mode.curvature.log_det())
 
 
 def over_widths(
@@ -1258,23 +1254,20 @@ def spread(
     covariance.
     """
     P = mode.precision
-    whole: Any = mode.curvature
-    if whole.common is not None:
-        common = whole.common
+    whole, common = mode.curvature, mode.curvature.common
+    if common is not None:
         M = scores.gram(whole) + dependence * whole.bias(P)
         half = _without_level(common.solve(M), items)
         covariance = _without_level(common.solve(half.T), items)
         draws = common.solve(root_of(M) @ rng.standard_normal((len(M), n_draws)))
         draws = _without_level(draws, items).T
         return 0.5 * (covariance + covariance.T), draws
-    curvature = mode.curvature
-    assert isinstance(curvature, IterativeCurvature)
     draws = np.empty((n_draws, len(P)), dtype=np.float32)
     for begin in range(0, n_draws, BLOCK):
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(dependence * P)[:, None] * rng.standard_normal((len(P), count))
-        solved = curvature.solve(drawn, DRAW_TOLERANCE)
+        solved = whole.solve(drawn, DRAW_TOLERANCE)
         draws[begin : begin + count] = _without_level(solved, items).T
         show(begin + count)
     return None, draws

@@ -255,7 +255,7 @@ def _of_one_width(
     params, n, plain = mode.params, likelihood.n_items, likelihood.plain
     common = likelihood.layout.common
     gram = scores.outer().tocoo()
-    whole: Any = mode.curvature
+    whole = mode.curvature
     T, V = whole.follow, whole.common.inverse()
     by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
     seen = gram @ by_rating

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -120,30 +120,20 @@ class IterativeCurvature:
         return np.asarray(1.0 / (self.matrix.diagonal() + self.precision))
 
 
-def curvature_of(matrix: Any, precision: Array, items: slice, level: float) -> Curvature:
+def curvature_of(matrix: Any, precision: Array, items: slice, level: float) -> Any:
     """Of a matrix, with `precision` on its diagonal and `level` on all entries of `items`.
 
+    It solves equations (`solve`) and sums the diagonal of the inverse (`traces`).
     Matrices are dense, sparse, or of a shape with its own `curvature`, such as an `Arrow`.
     """
     if is_sparse(matrix):
         return IterativeCurvature(matrix, precision, items, level)
     if not isinstance(matrix, np.ndarray):
-        made: Curvature = matrix.curvature(precision, items, level)
-        return made
+        return matrix.curvature(precision, items, level)
     K = matrix.copy()
     K[np.diag_indices_from(K)] += precision
     K[items, items] += level
     return DenseCurvature.of(K)
-
-
-class Curvature(Protocol):
-    """Minus second derivatives, with penalties."""
-
-    def solve(self, R: Array, /) -> Array:
-        """The inverse times R."""
-
-    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -201,7 +191,32 @@ class Arrow:
 
     def curvature(self, precision: Array, items: slice, level: float) -> ArrowCurvature:
         """With `precision` on the diagonal and `level` on all entries of items."""
-        return ArrowCurvature.of(self, precision, items, level)
+        nc, log_det, inverses = len(self.C), 0.0, []
+        S = self.C.copy()
+        S[np.diag_indices_from(S)] += precision[:nc]
+        S[items, items] += level
+        sparse = any(is_sparse(part.X) for part in self.blocks)
+        T: Any = [] if sparse else np.zeros((len(precision), nc))
+        for part in self.blocks:
+            inverse, more = part.inverses(precision)
+            log_det += more
+            inverses.append(inverse)
+            n, k = part.at.shape
+            if sparse:
+                here = sp.bsr_array((-inverse, np.arange(n), np.arange(n + 1))).tocsr() @ part.X
+                T.append(here)
+                S += (part.X.T @ here).toarray()
+            else:
+                here = (inverse @ part.X).reshape(n * k, nc)
+                S -= part.X.reshape(n * k, nc).T @ here
+                T[part.at.ravel()] = -here
+        if sparse:
+            place = np.concatenate([np.arange(nc), *(part.at.ravel() for part in self.blocks)])
+            T = sp.vstack([sp.eye_array(nc), *T]).tocsr()[np.argsort(place)]
+        else:
+            T[:nc] = np.eye(nc)
+        at = [part.at for part in self.blocks]
+        return ArrowCurvature(DenseCurvature.of(S), T, at, inverses, log_det, self.exact)
 
 
 @dataclass(frozen=True, eq=False)
@@ -218,36 +233,6 @@ class ArrowCurvature:
     inverses: Sequence[Array]
     block_log_det: float
     exact: bool
-
-    @classmethod
-    def of(cls, arrow: Arrow, precision: Array, items: slice, level: float) -> ArrowCurvature:
-        """Of an arrow, with `precision` on its diagonal and `level` on all entries of items."""
-        nc, log_det, inverses = len(arrow.C), 0.0, []
-        S = arrow.C.copy()
-        S[np.diag_indices_from(S)] += precision[:nc]
-        S[items, items] += level
-        sparse = any(is_sparse(part.X) for part in arrow.blocks)
-        T: Any = [] if sparse else np.zeros((len(precision), nc))
-        for part in arrow.blocks:
-            inverse, more = part.inverses(precision)
-            log_det += more
-            inverses.append(inverse)
-            n, k = part.at.shape
-            if sparse:
-                here = sp.bsr_array((-inverse, np.arange(n), np.arange(n + 1))).tocsr() @ part.X
-                T.append(here)
-                S += (part.X.T @ here).toarray()
-            else:
-                here = (inverse @ part.X).reshape(n * k, nc)
-                S -= part.X.reshape(n * k, nc).T @ here
-                T[part.at.ravel()] = -here
-        if sparse:
-            place = np.concatenate([np.arange(nc), *(part.at.ravel() for part in arrow.blocks)])
-            T = sp.vstack([sp.eye_array(nc), *T]).tocsr()[np.argsort(place)]
-        else:
-            T[:nc] = np.eye(nc)
-        at = [part.at for part in arrow.blocks]
-        return cls(DenseCurvature.of(S), T, at, inverses, log_det, arrow.exact)
 
     def solve(self, R: Array) -> Array:
         """The inverse times R."""

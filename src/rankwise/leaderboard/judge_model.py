@@ -823,7 +823,7 @@ class Panel:
             draws = draws * factor
             draws[:, : len(rated)] += (change * at).astype(draws.dtype)
         else:
-            curvature: Any = mode.curvature
+            curvature = mode.curvature
             n = part.stop - part.start
             follow = np.asarray(curvature.follow[part].sum(axis=0)).ravel() / n
             own = float(curvature.own_variances()[part].sum()) / n**2

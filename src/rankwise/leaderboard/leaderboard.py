@@ -637,12 +637,18 @@ class Leaderboard(BaseEstimator):
         """The value of a parameter with which earlier battles best predict later ones."""
 
         def fit(value: Any, earlier: Battles) -> Leaderboard:
-            board = clone(self).set_params(n_draws=100, **{name: value})
-            return board.fit(earlier, judges=self.judge_choice_, item_features=features)
+            return self._again(earlier, features, n_draws=100, **{name: value})
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about parts of the battles
             return best_on_later_battles(battles, choices, fit)
+
+    def _again(self, data: Any, item_features: Any, **options: Any) -> Leaderboard:
+        """The same model, with other options, fitted to other battles or rankings."""
+        board = clone(self).set_params(**options)
+        if isinstance(data, Rankings):
+            return board.fit_rankings(data, item_features=item_features)
+        return board.fit(data, judges=self.judge_choice_, item_features=item_features)
 
     def _drift(self, battles: Battles, features: Any) -> Any:
         """The drift, "evidence", or None if ratings do not drift."""
@@ -868,7 +874,7 @@ class Leaderboard(BaseEstimator):
             counted = until.category[(until.outcome != 3) & (until.weight > 0)]
             if len(set(counted.tolist())) < 2:
                 until = replace(until, category=None)
-        return clone(self).fit(until, judges=self.judge_choice_, item_features=item_features)
+        return self._again(until, item_features)
 
     def history(
         self,
@@ -1220,7 +1226,7 @@ class Leaderboard(BaseEstimator):
         if of_rankings:
             bad = np.full(len(self.items_), np.nan)
         else:
-            bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
+            bad = self._shares_of(3, self.battles_.pairs.T, len(self.items_))
         columns = {
             "item": self.items_[order],
             "rating": rating[order],
@@ -1267,17 +1273,17 @@ class Leaderboard(BaseEstimator):
         (fixed,) = self._numbers([anchor[0]])
         return int(fixed), float(anchor[1])
 
-    def _both_bad_shares(self, codes: list[Index], n: int) -> Array:
-        """By item or pair, the share of battles in which both are bad; NaN without battles.
+    def _shares_of(self, outcome: int, codes: Sequence[Index], n: int, *, among: int = 4) -> Array:
+        """By item or pair, the share of an outcome among those below; NaN without battles.
 
         `codes` has one or more numbers below n for each battle.
         """
         b = self.battles_
-        total, bad = np.zeros(n), np.zeros(n)
+        weight, total, found = b.weight * (b.outcome < among), np.zeros(n), np.zeros(n)
         for code in codes:
-            total += np.bincount(code, b.weight, n)
-            bad += np.bincount(code, b.weight * (b.outcome == 3), n)
-        return np.divide(bad, total, out=np.full(n, np.nan), where=total > 0)
+            total += np.bincount(code, weight, n)
+            found += np.bincount(code, weight * (b.outcome == outcome), n)
+        return np.divide(found, total, out=np.full(n, np.nan), where=total > 0)
 
     def _quantile(self, level: float) -> float:
         """Standard errors on each side of an interval."""
@@ -1586,11 +1592,6 @@ class Leaderboard(BaseEstimator):
         if self.ties != "by item":
             raise DataError('Items have tie parameters of their own with ties="by item".')
         b, n = self.battles_, len(self.items_)
-        weight = b.weight * (b.outcome != 3)
-        total, tied = np.zeros(n), np.zeros(n)
-        for code in b.pairs.T:
-            total += np.bincount(code, weight, n)
-            tied += np.bincount(code, weight * (b.outcome == 2), n)
         effect, error = np.zeros(n), np.full(n, np.nan)
         if self.item_ties_ is not None:
             effect, error = self.item_ties_, self._quantile(self.level) * self.item_ties_std_
@@ -1601,7 +1602,7 @@ class Leaderboard(BaseEstimator):
             "ties": (self.tie_ * np.exp(effect))[order],
         }
         low, high = ((self.tie_ * np.exp(effect + side * error))[order] for side in (-1, 1))
-        share = np.divide(tied, total, out=np.full(n, np.nan), where=total > 0)[order]
+        share = self._shares_of(2, b.pairs.T, n, among=3)[order]
         columns = shown | {"low": low, "high": high, "share": share}
         note = "Tie parameters in battles with an average item."
         if self.item_ties_ is None:
@@ -1693,7 +1694,7 @@ class Leaderboard(BaseEstimator):
         if isinstance(self.battles_, Rankings):
             columns["both_bad"] = np.full(len(i), np.nan)
         else:
-            bad = self._both_bad_shares([pair], len(codes))
+            bad = self._shares_of(3, [pair], len(codes))
             columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
         columns["z"], columns["p"] = shown["z"], shown["p"] = surprise(total, observed, predicted)
         if np.nansum(columns["both_bad"]):
@@ -1800,7 +1801,8 @@ class Leaderboard(BaseEstimator):
         falls = self._falls(item_features, pairs, units)
 
         def again(removed: Index) -> Leaderboard:
-            return self._refitted(self.battles_.take(units.without(removed)), item_features)
+            data = self.battles_.take(units.without(removed))
+            return self._again(data, item_features, n_draws=100)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about battles without some of them
@@ -1814,13 +1816,6 @@ class Leaderboard(BaseEstimator):
             V = self.covariance_[np.ix_(pair, pair)]
             error = float(np.sqrt(V[0, 0] + V[1, 1] - 2 * V[0, 1]))
         return self._critical() * error
-
-    def _refitted(self, data: Battles | Rankings, item_features: Any) -> Leaderboard:
-        """The same model, fitted to other battles, with few draws."""
-        board = clone(self).set_params(n_draws=100)
-        if isinstance(data, Rankings):
-            return board.fit_rankings(data, item_features=item_features)
-        return board.fit(data, judges=self.judge_choice_, item_features=item_features)
 
     def _falls(self, item_features: Any, pairs: Index, units: Removable) -> Array:
         """By how much the difference of each pair falls without each unit, to first order."""

@@ -387,7 +387,31 @@ class WalkMatrix:
 
     def curvature(self, precision: Array, items: slice, level: float) -> WalkCurvature:
         """With `precision` of first ratings and steps, and `level` on all first ratings."""
-        return WalkCurvature.of(self, precision, level)
+        (P, n, _), root = self.blocks.shape, self.root
+        links = precision[n : n * P].reshape(P - 1, n) / root[1:] ** 2
+        here = np.arange(n)
+        factors: list[tuple[Array, bool]] = []
+        for p in range(P):
+            K = self.blocks[p].T.copy(order="F")  # only its lower triangle is used
+            if p == 0:
+                K[here, here] += precision[:n]
+                K += level
+            else:
+                inverse, _ = dpotri(factors[-1][0], lower=1)
+                K[here, here] += links[p - 1]
+                inverse *= links[p - 1][:, None]
+                inverse *= links[p - 1]
+                K -= inverse
+            if p < P - 1:
+                K[here, here] += links[p]
+            if not np.isfinite(K[here, here]).all():
+                raise LinAlgError("not finite")
+            factors.append(cho_factor(K, lower=True, overwrite_a=True, check_finite=False))
+        made = WalkCurvature(factors, links, self.border, self.border, (np.eye(1), True), root)
+        solved = made.solve_ratings(self.border)
+        corner = self.corner + np.diag(precision[n * P :]) - self.border.T @ solved
+        factor = cho_factor(corner, lower=True) if len(corner) else (np.eye(0), True)
+        return replace(made, solved=solved, corner=factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -451,34 +475,6 @@ class WalkCurvature:
     solved: Array
     corner: tuple[Array, bool]
     root: Array
-
-    @classmethod
-    def of(cls, matrix: WalkMatrix, precision: Array, level: float) -> WalkCurvature:
-        (P, n, _), root = matrix.blocks.shape, matrix.root
-        links = precision[n : n * P].reshape(P - 1, n) / root[1:] ** 2
-        here = np.arange(n)
-        factors: list[tuple[Array, bool]] = []
-        for p in range(P):
-            K = matrix.blocks[p].T.copy(order="F")  # only its lower triangle is used
-            if p == 0:
-                K[here, here] += precision[:n]
-                K += level
-            else:
-                inverse, _ = dpotri(factors[-1][0], lower=1)
-                K[here, here] += links[p - 1]
-                inverse *= links[p - 1][:, None]
-                inverse *= links[p - 1]
-                K -= inverse
-            if p < P - 1:
-                K[here, here] += links[p]
-            if not np.isfinite(K[here, here]).all():
-                raise LinAlgError("not finite")
-            factors.append(cho_factor(K, lower=True, overwrite_a=True, check_finite=False))
-        made = cls(factors, links, matrix.border, matrix.border, (np.eye(1), True), root)
-        solved = made.solve_ratings(matrix.border)
-        corner = matrix.corner + np.diag(precision[n * P :]) - matrix.border.T @ solved
-        factor = cho_factor(corner, lower=True) if len(corner) else (np.eye(0), True)
-        return replace(made, solved=solved, corner=factor)
 
     def solve_ratings(self, R: Array) -> Array:
         """The inverse of the part of ratings, times columns."""
@@ -625,7 +621,7 @@ def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores
     With the gram M of scores, the derivatives H of the likelihood, the curvature K = H + P and the
     columns E of these parameters, X = K^-1 E: the covariance X' (M + P) X is E' X + X' (M - H) X.
     """
-    curvature: Any = mode.curvature
+    curvature = mode.curvature
     n, end = likelihood.n_items, len(curvature.border)
     X = curvature.solve_by_rating(np.eye(likelihood.layout.size)[:, end - n :])
     plain = likelihood.plain
