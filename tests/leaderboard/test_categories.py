@@ -14,6 +14,7 @@ from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError
 from rankwise.leaderboard import categories, curvature
 from rankwise.leaderboard.battle_likelihood import BattleProblem
+from tests.leaderboard.test_battles import as_array
 from tests.oracles import categories as oracle
 
 N = 4
@@ -167,7 +168,7 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     precision[star.layout.deviations] = rng.random(len(plain.item)) + 0.5
     K = -np.array(bends) + np.diag(precision)
     assert_allclose(matrix.diagonal(), K.diagonal() - precision, atol=1e-5)
-    assert_allclose(matrix.toarray(), K - np.diag(precision), atol=1e-5)
+    assert_allclose(as_array(matrix), K - np.diag(precision), atol=1e-5)
     solver = matrix.curvature(precision, star.layout.items, 0.0)
     R = rng.normal(size=(size, 2))
     assert_allclose(K @ solver.solve(R), R, atol=1e-4)

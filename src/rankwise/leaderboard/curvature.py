@@ -179,16 +179,6 @@ class Arrow:
             found[part.at] = np.einsum("jaa->ja", part.B)
         return found
 
-    def toarray(self) -> Array:
-        """The whole matrix."""
-        nc, found = len(self.C), np.diag(self.diagonal())
-        found[:nc, :nc] = self.C
-        for part in self.blocks:
-            found[part.at[:, :, None], part.at[:, None]] = part.B
-            X = part.X.toarray() if is_sparse(part.X) else part.X.reshape(-1, nc)
-            found[part.at.ravel(), :nc], found[:nc, part.at.ravel()] = X, X.T
-        return found
-
     def curvature(self, precision: Array, items: slice, level: float) -> ArrowCurvature:
         """With `precision` on the diagonal and `level` on all entries of items."""
         nc, log_det, inverses = len(self.C), 0.0, []

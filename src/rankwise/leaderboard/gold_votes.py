@@ -47,28 +47,25 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
     mode = maximize(human.likelihood, {"items": 1.0})
     power = 0.0
     if m > 0 and mode.converged:
-        own = [
-            replace(human, outcome=votes[labelled])
-            .unit_scores(mode.params, group[labelled])
-            .toarray()
-            for votes in (gold, outcome)
-        ]
+        voted = (replace(human, outcome=votes[labelled]) for votes in (gold, outcome))
+        own = [each.unit_scores(mode.params, group[labelled]).toarray() for each in voted]
         items = problem.layout.items
         move = [mode.curvature.solve(each.T)[items] for each in own]
         move = [each - each.mean(axis=0) - each.mean(axis=1, keepdims=True) for each in move]
         both, alone = float((move[0] * move[1]).sum()), float(np.square(move[1]).sum())
         power = float(np.clip(both / ((1.0 + n / m) * max(alone, 1e-300)), 0.0, 1.0))
     factor = np.where(labelled, -power, power * n / max(m, 1e-300))
-    both = np.concatenate((np.flatnonzero(labelled), np.arange(len(row))))
+    at = np.concatenate((np.flatnonzero(labelled), np.arange(len(row))))
     made = _counted(
         problem,
-        row[both],
+        row[at],
         np.concatenate((gold[labelled], outcome)),
         np.concatenate((weight[labelled], factor * weight)),
     )
-    time, crossed = (None if v is None else v[both] for v in (problem.time, problem.crossed))
-    sign = problem.sign[both]
-    return replace(made, time=time, group=group[both], crossed=crossed, sign=sign), power
+    time = None if problem.time is None else problem.time[at]
+    crossed = None if problem.crossed is None else problem.crossed[at]
+    sign = problem.sign[at]
+    return replace(made, time=time, group=group[at], crossed=crossed, sign=sign), power
 
 
 def _counted(

@@ -561,7 +561,10 @@ class Leaderboard(BaseEstimator):
                 begin = self._warm_start(problem) if warm else None
                 drift = self._drift(used, item_features)
                 if drift is not None:
-                    walk = self._walk(problem, drift, show, dated=used.dated)
+                    walk = fit_walk(
+                        problem, drift, self.period, self._fixed, show, dated=used.dated
+                    )
+                    self.drift_ = walk.drift
                     return self._set_cells(battles, problem, walk, rng)
                 if used.category is not None:
                     boards = self._boards(used, problem, rng, show)
@@ -660,12 +663,6 @@ class Leaderboard(BaseEstimator):
         found = self._best_later("drift", choices, battles, features)
         self.drift_ = found or 0.0
         return found
-
-    def _walk(self, problem: BattleProblem, drift: Any, show: Show, *, dated: bool) -> Walk:
-        """Ratings that drift, by period."""
-        walk = fit_walk(problem, drift, self.period, self._fixed, show, dated=dated)
-        self.drift_ = walk.drift
-        return walk
 
     def _boards(
         self, battles: Battles, problem: BattleProblem, rng: np.random.Generator, show: Show
@@ -1567,7 +1564,9 @@ class Leaderboard(BaseEstimator):
                 shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
         z = np.full(len(self.judges_), -np.inf)  # where right answers tell who is careless
         if "slope" in self.judge_kinds_ and self.battles_.gold is None:
-            z = self._slope_scores()
+            problem = self._problem(self._aged(self.battles_), None)
+            votes = Votes(problem.likelihood, len(problem.judges), 0, {})
+            z = votes.slope_scores(votes.ratings())
         said = remarks(found, z)
         order = np.argsort([not remark for remark in said], kind="stable")
         for each in (columns, shown):
@@ -1575,11 +1574,6 @@ class Leaderboard(BaseEstimator):
             each["remark"] = [said[k] for k in order]
         note = "" if self.judge_kinds_ else ALIKE
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
-
-    def _slope_scores(self) -> Array:
-        problem = self._problem(self._aged(self.battles_), None)
-        found = Votes(problem.likelihood, len(problem.judges), 0, {})
-        return found.slope_scores(found.ratings())
 
     def item_ties(self) -> BoardTable:
         """How often the battles of each item are tied, by item, with intervals.

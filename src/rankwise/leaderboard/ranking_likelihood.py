@@ -88,9 +88,6 @@ class Block:
                 ties.append(Tie(row[kept], begin[kept], int(size)))
         return cls(item, x, number, single.astype(np.float64), ties)
 
-    def __len__(self) -> int:
-        return len(self.item)
-
     @cached_property
     def pairs(self) -> tuple[Index, Index]:
         """Columns i <= j of all pairs of entries of a row."""
