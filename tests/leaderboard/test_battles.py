@@ -23,6 +23,7 @@ from rankwise.leaderboard.battle_likelihood import (
     tally,
 )
 from rankwise.leaderboard.board_tables import range_quantile
+from rankwise.leaderboard.curvature import Arrow
 from tests.oracles.battles import battle_log_likelihood, dense_newton, evidence_penalty
 
 
@@ -42,6 +43,21 @@ def singles(first, second, outcome, x):
     return list(zip(first, second, outcome, x, strict=True))
 
 
+def as_array(matrix):
+    """Dense second derivatives, from a dense or sparse matrix or an `Arrow`."""
+    if isinstance(matrix, np.ndarray):
+        return matrix
+    if not isinstance(matrix, Arrow):
+        return matrix.toarray()
+    nc, found = len(matrix.C), np.diag(matrix.diagonal())
+    found[:nc, :nc] = matrix.C
+    for part in matrix.blocks:
+        found[part.at[:, :, None], part.at[:, None]] = part.B
+        X = part.X.toarray() if sp.issparse(part.X) else part.X.reshape(-1, nc)
+        found[part.at.ravel(), :nc], found[:nc, part.at.ravel()] = X, X.T
+    return found
+
+
 def check_derivatives(likelihood, slow, at, *, bends=True):
     """The likelihood, its gradient and its second derivatives, beside differences of `slow`."""
     value, g, h = likelihood.expansion(at)
@@ -54,8 +70,7 @@ def check_derivatives(likelihood, slow, at, *, bends=True):
         for e in steps
     ]
     bend = np.array([(up - down) / 2e-5 for up, down in gradients])
-    dense = likelihood.gram(at, g, h, dense=10**6)
-    dense = dense if isinstance(dense, np.ndarray) else dense.toarray()
+    dense = as_array(likelihood.gram(at, g, h, dense=10**6))
     if bends:
         assert_allclose(dense, -bend, atol=1e-5)
     assert_allclose(likelihood.gram(at, g, h, dense=0).toarray(), dense, atol=1e-10)

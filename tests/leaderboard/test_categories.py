@@ -12,8 +12,9 @@ from scipy.special import expit, logsumexp
 from rankwise import Leaderboard, load_model, save_model
 from rankwise.data import Battles
 from rankwise.errors import DataError, ParameterError
-from rankwise.leaderboard import categories
+from rankwise.leaderboard import categories, curvature
 from rankwise.leaderboard.battle_likelihood import BattleProblem
+from tests.leaderboard.test_battles import as_array
 from tests.oracles import categories as oracle
 
 N = 4
@@ -42,7 +43,7 @@ def test_intervals_of_a_category_take_no_sums_over_the_others(monkeypatch):
 
     def without_solutions(*given):
         with monkeypatch.context() as patched:
-            patched.setattr(categories.ArrowCurvature, "solve", None)
+            patched.setattr(curvature.ArrowCurvature, "solve", None)
             return original(*given)
 
     monkeypatch.setattr(categories, "PERMUTATIONS", 20)
@@ -146,7 +147,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     )
     problem = BattleProblem.of(battles, link="logit", ties="model", position=False)
     problem = problem.with_item_ties() if by_item else problem
-    plain, row = categories.CellLikelihood.of(problem, cell)
+    cells = categories.CellLikelihood.of(problem, cell)
+    plain, row = cells.likelihood, cells.row
     assert (plain.category[plain.tally.first[row]] == cell).all()
     assert_allclose(plain.item[plain.tally.first[row]], problem.likelihood.tally.first[problem.row])
     star = categories.StarLikelihood(plain, N)
@@ -166,12 +168,12 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     precision[star.layout.deviations] = rng.random(len(plain.item)) + 0.5
     K = -np.array(bends) + np.diag(precision)
     assert_allclose(matrix.diagonal(), K.diagonal() - precision, atol=1e-5)
-    assert_allclose(matrix.toarray(), K - np.diag(precision), atol=1e-5)
-    curvature = star.curvature(matrix, precision, 0.0)
+    assert_allclose(as_array(matrix), K - np.diag(precision), atol=1e-5)
+    solver = matrix.curvature(precision, star.layout.items, 0.0)
     R = rng.normal(size=(size, 2))
-    assert_allclose(K @ curvature.solve(R), R, atol=1e-4)
+    assert_allclose(K @ solver.solve(R), R, atol=1e-4)
     inverse = np.linalg.inv(K).diagonal()
-    for name, trace in curvature.traces(star.layout.groups).items():
+    for name, trace in solver.traces(star.layout.groups).items():
         assert_allclose(trace, inverse[star.layout.groups[name]].sum(), rtol=1e-4)
 
 
@@ -309,6 +311,30 @@ def test_ids_that_are_whole_numbers_have_no_separators():
     board = Leaderboard(n_draws=100).fit(first, second, won, by=np.array([2023, 2024, 2025])[code])
     assert "2024" in str(board.categories())
     assert "2024" in str(board.deviations())
+
+
+@pytest.mark.parametrize("options", [{"drift": 0.5}, {"by": True}], ids=str)
+def test_both_columns_of_groups_count(options):
+    """With groups and single battles, the groups count, whichever comes first."""
+    first, second, won, _, words, _ = drawn()
+    session = np.repeat([f"s{k}" for k in range(len(won) // 2)], 2)
+    won = np.repeat(won[::2], 2)  # sessions of two equal battles
+    first, second = np.repeat(first[::2], 2), np.repeat(second[::2], 2)
+    own = np.array([f"b{k}" for k in range(len(won))])
+    more = {"by": words} if "by" in options else {"time": np.arange(len(won))}
+    errors = {}
+    for name, groups in {
+        "session": session,
+        "own": own,
+        "both": np.column_stack((session, own)),
+        "turned": np.column_stack((own, session)),
+    }.items():
+        board = Leaderboard(n_draws=100, drift=options.get("drift"), period=60.0)
+        board.fit(first, second, won, groups=groups, items=range(N), **more)
+        errors[name] = board.rating_std_
+    assert_allclose(errors["both"], errors["session"], rtol=1e-6)
+    assert_allclose(errors["turned"], errors["session"], rtol=1e-6)
+    assert (errors["own"] < 0.95 * errors["session"]).all()
 
 
 def test_updates_of_categories():

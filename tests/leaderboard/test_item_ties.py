@@ -13,7 +13,7 @@ from rankwise.errors import DataError
 from rankwise.leaderboard import battle_likelihood, judge_model
 from rankwise.leaderboard.battle_likelihood import ITEM_TIES, Layout, Likelihood, maximize, tally
 from rankwise.leaderboard.judge_model import JudgedLikelihood
-from tests.leaderboard.test_battles import check_derivatives, drawn
+from tests.leaderboard.test_battles import as_array, check_derivatives, drawn
 from tests.oracles.battles import judged_log_likelihood
 
 WORDS = np.array(["first", "second", "tie"])
@@ -49,9 +49,9 @@ def test_derivatives_are_those_of_single_battles(monkeypatch, link, kinds):
     check_derivatives(likelihood, slow, at)
     if kinds:
         _, g, h = likelihood.expansion(at)
-        dense = likelihood.gram(at, g, h, dense=100).toarray()
+        dense = as_array(likelihood.gram(at, g, h, dense=100))
         monkeypatch.setattr(judge_model, "CELLS", 0)  # sparse, as with many judges
-        assert_allclose(likelihood.gram(at, g, h, dense=100).toarray(), dense, atol=1e-10)
+        assert_allclose(as_array(likelihood.gram(at, g, h, dense=100)), dense, atol=1e-10)
 
 
 def test_the_maximum_is_that_of_scipy():

@@ -16,7 +16,7 @@ from rankwise.data import Battles, make_battles, read_battles
 from rankwise.data.times import check_times
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from rankwise.leaderboard import over_time
-from rankwise.leaderboard.battle_likelihood import Layout, Likelihood, mixed, tally
+from rankwise.leaderboard.battle_likelihood import Layout, mixed, tally
 from tests.oracles import drift as oracle
 from tests.oracles.battles import dense_newton
 
@@ -53,7 +53,8 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     x = rng.normal(size=(rows, 2))
     counts, _ = tally(first + N * period, second + N * period, outcome, rng.random(rows), x)
     layout = Layout.of(N * P, 2, 0, ties, item_ties=N if ties and by_item else 0)
-    plain = Likelihood(counts, layout, "logit")
+    cells = np.tile(np.arange(N), P), np.repeat(np.arange(P), N)
+    plain = over_time.CellLikelihood(counts, layout, "logit", *cells)
     walk = over_time.WalkLikelihood(plain, N, np.array([1.0, 2.5]))
     size = walk.layout.size
     params = rng.normal(size=size)
@@ -68,13 +69,15 @@ def test_the_curvature_is_that_of_dense_matrices(seed, ties, by_item):
     ]
     precision = np.concatenate((rng.random(N * P) + 0.5, np.full(size - N * P, 0.1)))
     K = -np.array(bends) + np.diag(precision)
-    curvature = walk.curvature(matrix, precision, 0.0)
+    curvature = matrix.curvature(precision, walk.layout.items, 0.0)
     R = rng.normal(size=(size, 2))
     assert_allclose(K @ curvature.solve(R), R, atol=1e-4)
     assert_allclose(K @ curvature.solve(R[:, 0]), R[:, 0], atol=1e-4)
-    last = np.eye(size)[:, N * (P - 1) :]
-    assert_allclose(curvature.solve_last(), curvature.solve_by_rating(last), atol=1e-10)
     inverse = np.linalg.inv(K)
+    last = np.eye(size)[:, N * (P - 1) :]
+    steps = curvature.to_steps(curvature.solve_by_rating(last))
+    from_ratings = curvature.to_steps(np.eye(size))
+    assert_allclose(steps, inverse @ np.linalg.inv(from_ratings).T @ last, atol=1e-4)
     exact = curvature.traces(walk.layout.groups)
     assert_allclose(exact["items"], np.trace(inverse[:N, :N]), rtol=1e-4)
     assert_allclose(exact["steps"], np.trace(inverse[N : N * P, N : N * P]), rtol=1e-4)
@@ -378,6 +381,18 @@ def test_updates_age_old_battles(tmp_path):
                         whole.as_of(2).ratings_, atol=1e-7)  # fmt: skip
     with pytest.raises(DataError, match="same columns"):
         board.update([0], [1], ["first"])
+
+
+def test_earlier_boards_have_the_features_of_items_of_the_fit():
+    pairs, won, time, _ = drawn()
+    features = {k: [float(k)] for k in range(N)}
+    board = Leaderboard(half_life=2.0, n_draws=100).fit(
+        *pairs.T, won, time=time, items=range(N), item_features=features
+    )
+    assert board.as_of(2, item_features=features).coef_names_ == ["z0"]
+    for ask in (board.history, lambda: board.as_of(2), lambda: board.history(every=1.0)):
+        with pytest.raises(DataError, match="was fitted with item_features"):
+            ask()
 
 
 def test_an_anchor_that_comes_late():

@@ -67,7 +67,7 @@ def test_the_likelihood_is_a_sum_over_orders(seed):
     bends = [(up - down) / 2e-5 for up, down in gradients]
     assert_allclose(hessian, -np.array(bends), atol=1e-6)
     assert_allclose(likelihood.expand(params, dense=False)[2].toarray(), hessian, atol=1e-12)
-    assert_allclose(likelihood.group_scores(params, None).matrix.sum(axis=0), gradient, atol=1e-10)
+    assert_allclose(problem.scores(params).matrix.sum(axis=0), gradient, atol=1e-10)
 
 
 def test_ratings_are_those_of_the_oracle():

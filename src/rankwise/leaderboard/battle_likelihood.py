@@ -8,9 +8,9 @@ random. Outcomes are in the order first, second, tie.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, Protocol
+from typing import Any, Protocol, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -22,7 +22,10 @@ from scipy.special import expit, log_ndtr, ndtr
 from rankwise.backends.arrays import Array, Index, Sparse, is_sparse
 from rankwise.data.battles import Battles, number_in_order, number_labels
 from rankwise.errors import DataError, warn
-from rankwise.leaderboard.curvature import Curvature, DenseCurvature, IterativeCurvature
+from rankwise.leaderboard.curvature import (
+    DenseCurvature,
+    curvature_of,
+)
 from rankwise.progress import Show, unseen
 from rankwise.tables import plural
 
@@ -179,10 +182,15 @@ def tally(
                 code = np.unique(code, return_inverse=True)[1]
             code = code * size + key
         _, where, row = np.unique(code, return_index=True, return_inverse=True)
-    sums = np.bincount(3 * row + outcome, weights=weight, minlength=3 * len(where))
-    counts = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
+    counts = outcome_counts(row, outcome, weight, len(where))
     more = (None if key is None else key[where] for key in (judge, gold))
     return Tally(first[where], second[where], counts, x[where], *more), row
+
+
+def outcome_counts(row: Index, outcome: Index, weight: Array, n_rows: int) -> Array:
+    """How often each outcome occurred in each row, of shape (n_rows, 3)."""
+    sums = np.bincount(3 * row + outcome, weight, 3 * n_rows)
+    return np.asarray(sums, dtype=np.float64).reshape(-1, 3)
 
 
 @dataclass(frozen=True)
@@ -228,6 +236,11 @@ class Layout:
         effects = dict(zip(kinds, parts[8:], strict=True))
         return cls(items, moves, columns, tie, of_items, slip, known, apart, effects)
 
+    def with_parts(self, **parts: Any) -> Layout:
+        """The same columns and models of ties, with other arguments of `Layout.of`."""
+        own = {"n_items": self.items.stop, "n_columns": self.n_columns, "ties": self.ties}
+        return Layout.of(**{**own, "item_ties": self.n_item_ties, **parts})
+
     @property
     def ties(self) -> bool:
         """Whether ties have a model."""
@@ -249,7 +262,7 @@ class Layout:
 
     @property
     def size(self) -> int:
-        return max([int(self.deviations.stop), *(part.stop for part in self.effects.values())])
+        return int([self.deviations, *self.effects.values()][-1].stop)
 
     @property
     def groups(self) -> dict[str, slice]:
@@ -275,23 +288,12 @@ class Layout:
         return mean, precision
 
 
-class PlainCurvature:
-    """How a likelihood with a `layout` makes a curvature from a dense or sparse matrix."""
-
-    layout: Layout
-
-    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
-        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
-        if is_sparse(matrix):
-            return IterativeCurvature(matrix, precision, self.layout.items, level)
-        K = matrix.copy()
-        K[np.diag_indices_from(K)] += precision
-        K[self.layout.items, self.layout.items] += level
-        return DenseCurvature.of(K)
+Entry: TypeAlias = tuple[int, Index | int, Array]
+"""The number of a predictor, a parameter (by row, or one of all rows), and its factor by row."""
 
 
 @dataclass(frozen=True, eq=False)
-class Likelihood(PlainCurvature):
+class Likelihood:
     """Log-likelihood of a tally as a function of all parameters.
 
     Predictors are linear in the parameters, unless judges have slopes; see `JudgedLikelihood`.
@@ -302,26 +304,23 @@ class Likelihood(PlainCurvature):
     link: str
 
     @cached_property
-    def entries(self) -> list[tuple[int, Index, Array]]:
-        """Predictors as sums over entries: number of the predictor, parameter and factor by row."""
-        t, layout, n = self.tally, self.layout, len(self.tally)
-        one = np.ones(n)
-        found = [(0, t.first, one), (0, t.second, -one)]
-        columns = range(layout.columns.start, layout.columns.stop)
-        found += [(0, np.full(n, k), x) for k, x in zip(columns, t.x.T, strict=True)]
+    def entries(self) -> list[Entry]:
+        """Predictors as sums over entries."""
+        t, layout, one = self.tally, self.layout, np.ones(len(self.tally))
+        found: list[Entry] = [(0, t.first, one), (0, t.second, -one)]
+        found += [(0, layout.columns.start + k, x) for k, x in enumerate(t.x.T)]
         if layout.ties:
-            found.append((1, np.full(n, layout.tie.start), one))
+            found.append((1, layout.tie.start, one))
         if layout.n_item_ties:
-            begin = layout.item_ties.start
-            many = layout.n_item_ties
-            found += [(1, begin + self.item_of(side, many), one) for side in (t.first, t.second)]
+            items = self.item_of(t.first), self.item_of(t.second)
+            found += [(1, layout.item_ties.start + item, one) for item in items]
         return found
 
-    def item_of(self, rated: Index, n_items: int) -> Index:
-        """The item that is rated: in another period, it counts as another one."""
-        return rated % n_items
+    def item_of(self, rated: Index) -> Index:
+        """The items that are rated; in a cell, an item is rated as another one."""
+        return rated
 
-    def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
+    def entries_at(self, params: Array) -> list[Entry]:
         """The derivatives of the predictors by the parameters, in the form of `entries`."""
         return self.entries
 
@@ -419,17 +418,17 @@ class Likelihood(PlainCurvature):
 
     def gather(self, params: Array, g: Array) -> Array:
         """The gradient by parameters, from the gradient by the predictors of each row."""
-        size = self.layout.size
-        return np.asarray(
-            sum(np.bincount(i, x * g[q], size) for q, i, x in self.entries_at(params))
-        )
+        found = np.zeros(self.layout.size)
+        for q, i, x in self.entries_at(params):
+            _add(found, i, x * g[q])
+        return found
 
     def gram(self, params: Array, g: Array, h: Array, *, dense: bool) -> Any:
         """The sum over rows of D' h D, with the derivatives D of the predictors of a row."""
         return gram_of(self.entries_at(params), h, self.layout.size, dense=dense)
 
 
-def gram_of(entries: list[tuple[int, Index, Array]], h: Array, size: int, *, dense: bool) -> Any:
+def gram_of(entries: list[Entry], h: Array, size: int, *, dense: bool) -> Any:
     """The sum over rows of D' h D, for the derivatives D in `entries`."""
     half: Any = np.zeros((size, size)) if dense else sp.csr_array((size, size))
     for k, (q, i, x) in enumerate(entries):
@@ -438,22 +437,28 @@ def gram_of(entries: list[tuple[int, Index, Array]], h: Array, size: int, *, den
             if dense:
                 _add_products(half, i, j, values)
             else:
-                half = half + sp.coo_array((values, (i, j)), shape=(size, size)).tocsr()
+                at = np.broadcast_to(i, values.shape), np.broadcast_to(j, values.shape)
+                half = half + sp.coo_array((values, at), shape=(size, size)).tocsr()
     return half + half.T
 
 
-def _add_products(half: Array, i: Index, j: Index, values: Array) -> None:
-    """Add each value in row i and column j. A column has one parameter in all battles."""
+def _add(found: Array, i: Index | int, values: Array) -> None:
+    """Add each value in its place."""
+    if isinstance(i, int):
+        found[i] += values.sum()
+    else:
+        found += np.bincount(i, values, len(found))
+
+
+def _add_products(half: Array, i: Index | int, j: Index | int, values: Array) -> None:
+    """Add each value in row i and column j."""
     size = len(half)
-    if not len(values):
-        return
-    one_row, one_column = (bool((index == index[0]).all()) for index in (i, j))
-    if one_row and one_column:
-        half[i[0], j[0]] += values.sum()
-    elif one_row:
-        half[i[0]] += np.bincount(j, values, size)
-    elif one_column:
-        half[:, j[0]] += np.bincount(i, values, size)
+    if isinstance(i, int):
+        _add(half[i], j, values)
+    elif isinstance(j, int):
+        _add(half[:, j], i, values)
+    elif i is j:
+        _add(half.reshape(-1)[:: size + 1], i, values)
     else:
         half += np.bincount(size * i + j, values, size * size).reshape(size, size)
 
@@ -546,20 +551,32 @@ class BattleProblem(RatedItems):
             crossed, judges, names, scales, features,
         )  # fmt: skip
 
+    def __len__(self) -> int:
+        return len(self.row)
+
     def scores(self, params: Array) -> GroupScores:
         """Gradients of the log-likelihood, summed within groups."""
-        battles = self.row, self.outcome, self.weight
-        found = GroupScores.of(self.likelihood, params, *battles, self.group)
+        found = self.scores_of(params, self.group)
         if self.crossed is None or self.group is None:
             return found
-        both = np.unique(
-            self.group * (int(self.crossed.max()) + 1) + self.crossed, return_inverse=True
-        )
-        other, shared = (
-            GroupScores.of(self.likelihood, params, *battles, each)
-            for each in (self.crossed, both[1])
-        )
-        return replace(found, other=other, shared=shared)
+        code = self.group * (int(self.crossed.max()) + 1) + self.crossed
+        shared = self.scores_of(params, np.unique(code, return_inverse=True)[1])
+        return replace(found, other=self.scores_of(params, self.crossed), shared=shared)
+
+    def scores_of(self, params: Array, group: Index | None) -> GroupScores:
+        """Gradients, summed within other groups, or of single battles."""
+        battles = self.row, self.outcome, self.weight
+        return GroupScores.of(self.likelihood, params, *battles, group)
+
+    def unit_scores(self, params: Array, unit: Index) -> Sparse:
+        """Gradients, summed within units of battles: a row for each, a column per parameter."""
+        return self.scores_of(params, unit).matrix
+
+    def pair_shares(self, params: Array) -> tuple[Array, Array]:
+        """For each pair of items: numbers of both and counts of outcomes; and predicted shares."""
+        t, likelihood = self.likelihood.tally, self.likelihood
+        given = likelihood.counts.T, likelihood.probabilities(params), self.layout.items.stop
+        return by_pair(t.first, t.second, *given)
 
     def without_judges(self) -> BattleProblem:
         """The same battles, whoever judged them."""
@@ -570,9 +587,8 @@ class BattleProblem(RatedItems):
 
     def with_item_ties(self) -> BattleProblem:
         """The same, with items that differ in how often they tie."""
-        old = self.likelihood.layout
-        n = old.items.stop
-        layout = Layout.of(n, old.n_columns, ties=old.ties, item_ties=n if old.ties else 0)
+        old = self.layout
+        layout = old.with_parts(item_ties=old.items.stop if old.ties else 0)
         return replace(self, likelihood=replace(self.likelihood, layout=layout))
 
     @property
@@ -591,10 +607,29 @@ class BattleProblem(RatedItems):
     def without(self, out: NDArray[np.bool_]) -> tuple[Likelihood, Likelihood]:
         """The likelihoods of the battles that stay, and of those that are held out."""
         total = self.likelihood.tally.counts
-        code = 3 * self.row[out] + self.outcome[out]
-        held = np.bincount(code, weights=self.weight[out], minlength=total.size)
-        counts = np.asarray(held, dtype=np.float64).reshape(total.shape)
+        counts = outcome_counts(self.row[out], self.outcome[out], self.weight[out], len(total))
         return self.likelihood.with_counts(total - counts), self.likelihood.with_counts(counts)
+
+
+def by_pair(first: Index, second: Index, counts: Array, p: Array, n: int) -> tuple[Array, Array]:
+    """For each pair of n items: numbers of both and counts of outcomes; and predicted shares.
+
+    Outcomes are in the order: the first of the two wins, the second wins, and ties if these have a
+    model.
+    """
+    low, high = np.minimum(first, second), np.maximum(first, second)
+    code, pair = np.unique(low * n + high, return_inverse=True)
+    counts = counts.copy()
+    expected = p * counts.sum(axis=1, keepdims=True)
+    turned = first > second
+    for values in (counts, expected):
+        values[turned, :2] = values[turned, 1::-1]
+    rows = len(first)
+    total = sp.csr_array((np.ones(rows), (pair, np.arange(rows))), shape=(len(code), rows))
+    observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
+    sums = predicted.sum(axis=1, keepdims=True)  # 0 where weights of votes cancel
+    shares = np.divide(predicted, sums, out=np.full_like(predicted, np.nan), where=sums != 0)
+    return np.column_stack((code // n, code % n, observed)), shares
 
 
 def _numbered(labels: NDArray[Any] | None) -> Index | None:
@@ -809,18 +844,15 @@ class Modelled(Protocol):
         """The log-likelihood."""
 
     def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
-        """The log-likelihood, its gradient, and minus its second derivatives."""
+        """The log-likelihood, its gradient, and minus its second derivatives.
 
-    def curvature(self, matrix: Any, precision: Array, level: float) -> Curvature:
-        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
+        These are in a form that `curvature_of` takes, and have a diagonal.
+        """
 
 
 @dataclass(frozen=True, eq=False)
 class Expansion:
-    """The log-likelihood around some parameters: value, gradient and minus second derivatives.
-
-    `matrix` is what the likelihood makes a curvature from; it has a diagonal.
-    """
+    """The log-likelihood around some parameters: value, gradient and minus second derivatives."""
 
     params: Array
     value: float
@@ -840,7 +872,7 @@ class Mode:
     at: Expansion
     penalties: dict[str, float]
     precision: Array
-    curvature: Curvature
+    curvature: Any
     converged: bool
 
     @property
@@ -895,7 +927,7 @@ def maximize(
 
 def newton_step(
     likelihood: Modelled, at: Expansion, precision: Array, gradient: Array
-) -> tuple[Curvature, Array, bool]:
+) -> tuple[Any, Array, bool]:
     """The curvature, the step, and whether curvature had to be added to find one upwards."""
     items, diagonal = likelihood.layout.items, at.matrix.diagonal()
     level, total = 0.0, float(diagonal[items].sum())
@@ -905,7 +937,7 @@ def newton_step(
     while True:
         extra = precision + damping * (abs(diagonal) + 1e-12)
         try:
-            found = likelihood.curvature(at.matrix, extra, level)
+            found = curvature_of(at.matrix, extra, items, level)
             return found, found.solve(gradient), damping > 0
         except (LinAlgError, DataError):
             damping = max(100.0 * damping, 1e-6)
@@ -918,35 +950,6 @@ def evidence_excess(params: Array, penalty: float, trace: float, name: str) -> f
     variance, worth = PRIORS.get(name, EFFECT_PRIOR)
     known = max(len(params) - penalty * trace, 0.0) + worth
     return float(np.log(known) - np.log(penalty * (params @ params + worth * variance)))
-
-
-@dataclass
-class Secant:
-    """Finds the logarithms of penalties that maximize the evidence; see `by_evidence`."""
-
-    before: dict[str, tuple[float, float]] = field(default_factory=dict)
-    longest: float = np.inf  # step, relative to the change that is asked for
-
-    def step(
-        self,
-        log: dict[str, float],
-        params: Array,
-        groups: dict[str, slice],
-        traces: dict[str, float],
-    ) -> tuple[dict[str, float], float]:
-        """The next logarithms, and by how much the one that moved most has moved."""
-        found = {}
-        for name in log:
-            penalty = float(np.exp(log[name]))
-            step = excess = evidence_excess(params[groups[name]], penalty, traces[name], name)
-            if name in self.before:
-                gone, change = log[name] - self.before[name][0], excess - self.before[name][1]
-                if gone and change / gone < 0:
-                    step = -excess * gone / change
-            most = min(2.0, self.longest * abs(excess))
-            found[name] = float(np.clip(log[name] + np.clip(step, -most, most), *BOUNDS))
-            self.before[name] = log[name], excess
-        return found, max((abs(found[name] - log[name]) for name in log), default=0.0)
 
 
 def by_evidence(
@@ -975,7 +978,8 @@ def by_evidence(
     free = [name for name in groups if name not in fixed]
     log = {name: (log_penalties or {}).get(name, 0.0) for name in free}
     moved, brief = 1.0 if free else 0.0, tolerance > EVIDENCE_TOLERANCE
-    secant = Secant(longest=10.0 if brief else np.inf)  # where the maximum lags behind
+    before: dict[str, tuple[float, float]] = {}
+    longest = 10.0 if brief else np.inf  # step, as the maximum lags behind
     for tried in range(MAX_STEPS):
         show(tried)
         penalties = {**fixed, **{name: float(np.exp(log[name])) for name in free}}
@@ -985,7 +989,18 @@ def by_evidence(
         mode = maximize(likelihood, penalties, at, tolerance=near, steps=steps)
         at = mode.at
         traces = mode.curvature.traces({name: groups[name] for name in free})
-        log, moved = secant.step(log, at.params, groups, traces)
+        moved = 0.0
+        for name in free:
+            part = at.params[groups[name]]
+            step = excess = evidence_excess(part, penalties[name], traces[name], name)
+            if name in before:
+                gone, change = log[name] - before[name][0], excess - before[name][1]
+                if gone and change / gone < 0:
+                    step = -excess * gone / change
+            most = min(2.0, longest * abs(excess))
+            before[name] = log[name], excess
+            log[name] = float(np.clip(log[name] + np.clip(step, -most, most), *BOUNDS))
+            moved = max(moved, abs(log[name] - before[name][0]))
         if moved < tolerance and (brief or near == STEP_TOLERANCE):
             break
     return maximize(likelihood, penalties, at, tolerance=1e-5) if brief else mode
@@ -999,8 +1014,7 @@ def dependence_of(mode: Mode, scores: GroupScores, items: slice) -> float:
     likelihood divided by it has the right curvature on average (Pauli, Racugno and Ventura,
     "Bayesian composite marginal likelihoods", 2011).
     """
-    whole: Any = mode.curvature
-    common = whole.common
+    whole, common = mode.curvature, mode.curvature.common
     if common is None:
         return 1.0
     n = items.stop
@@ -1046,8 +1060,7 @@ def log_evidence(likelihood: Modelled, mode: Mode) -> float:
     shrunk = precision > 0
     about = mode.params - mean
     prior = 0.5 * float(np.log(precision[shrunk]).sum() - precision @ (about * about))
-    curvature: Any = mode.curvature
-    return mode.at.value + prior - 0.5 * float(curvature.log_det())
+    return mode.at.value + prior - 0.5 * float(mode.curvature.log_det())
 
 
 def over_widths(
@@ -1157,16 +1170,18 @@ class GroupScores:
         if group is None:
             # Equal battles have equal scores: the squares add up.
             n_groups = len(row)
-            code = 3 * row + outcome
-            squares = np.bincount(code, weights=weight**2, minlength=3 * len(likelihood.tally))
-            cells = np.flatnonzero(squares)
-            row, outcome, weight = cells // 3, cells % 3, np.sqrt(squares[cells])
-            group = np.arange(len(cells))
-            size = len(cells)
+            squares = outcome_counts(row, outcome, weight**2, len(likelihood.tally))
+            row, outcome = np.nonzero(squares)
+            weight, size = np.sqrt(squares[row, outcome]), len(row)
+            group = np.arange(size)
         else:
             size = n_groups = int(group.max()) + 1
         g = scores[outcome, :, row] * weight[:, None]
-        entries = [(g[:, q] * x[row], group, i[row]) for q, i, x in likelihood.entries_at(params)]
+        n = len(likelihood.tally)
+        entries = [
+            (g[:, q] * x[row], group, np.broadcast_to(i, n)[row])
+            for q, i, x in likelihood.entries_at(params)
+        ]
         values, i, j = (np.concatenate(part) for part in zip(*entries, strict=True))
         shape = (size, likelihood.layout.size)
         return cls(sp.coo_array((values, (i, j)), shape=shape).tocsr(), n_groups)
@@ -1191,6 +1206,13 @@ class GroupScores:
         s, V = np.linalg.eigh(M / scale / scale[:, None])
         root = scale[:, None] * V * np.sqrt(np.maximum(s, 0.0))
         return np.asarray(root @ root.T)
+
+    def outer(self) -> Sparse:
+        """The same sum for all parameters."""
+        own = self.matrix.T @ self.matrix * self.correction
+        if self.other is None or self.shared is None:
+            return own
+        return own + self.other.outer() - self.shared.outer()
 
     @property
     def fewest(self) -> int:
@@ -1232,23 +1254,20 @@ def spread(
     covariance.
     """
     P = mode.precision
-    whole: Any = mode.curvature
-    if whole.common is not None:
-        common = whole.common
+    whole, common = mode.curvature, mode.curvature.common
+    if common is not None:
         M = scores.gram(whole) + dependence * whole.bias(P)
         half = _without_level(common.solve(M), items)
         covariance = _without_level(common.solve(half.T), items)
         draws = common.solve(root_of(M) @ rng.standard_normal((len(M), n_draws)))
         draws = _without_level(draws, items).T
         return 0.5 * (covariance + covariance.T), draws
-    curvature = mode.curvature
-    assert isinstance(curvature, IterativeCurvature)
     draws = np.empty((n_draws, len(P)), dtype=np.float32)
     for begin in range(0, n_draws, BLOCK):
         count = min(BLOCK, n_draws - begin)
         drawn = scores.draw(count, rng)
         drawn += np.sqrt(dependence * P)[:, None] * rng.standard_normal((len(P), count))
-        solved = curvature.solve(drawn, DRAW_TOLERANCE)
+        solved = whole.solve(drawn, DRAW_TOLERANCE)
         draws[begin : begin + count] = _without_level(solved, items).T
         show(begin + count)
     return None, draws

@@ -25,16 +25,20 @@ from rankwise.leaderboard.battle_likelihood import (
     BattleProblem,
     GroupScores,
     Layout,
-    Likelihood,
     Mode,
     by_evidence,
     maximize,
     mixed,
     over_widths,
-    tally,
 )
-from rankwise.leaderboard.curvature import Arrow, ArrowCurvature, EqualBlocks
-from rankwise.leaderboard.over_time import FINE, INTEGRATED, LARGEST, SeenDrift, rest_of
+from rankwise.leaderboard.curvature import Arrow, EqualBlocks
+from rankwise.leaderboard.over_time import (
+    FINE,
+    INTEGRATED,
+    LARGEST,
+    CellLikelihood,
+    SeenDrift,
+)
 from rankwise.progress import Show
 
 WIDTH_SCALE = 0.5  # of the prior of the standard deviation of deviations
@@ -67,36 +71,6 @@ def _ends(time: Array, code: Index) -> tuple[Array, Array]:
     np.minimum.at(begin, code, time)
     np.maximum.at(end, code, time)
     return begin, end
-
-
-@dataclass(frozen=True, eq=False)
-class CellLikelihood(Likelihood):
-    """The likelihood as if an item were another item in each category.
-
-    A cell is an item in a category with battles of the item, in the order of categories.
-    """
-
-    item: Index
-    category: Index
-
-    @classmethod
-    def of(cls, problem: BattleProblem, category: Index) -> tuple[CellLikelihood, Index]:
-        """Also the row of every battle."""
-        t, n, old = problem.likelihood.tally, problem.layout.items.stop, problem.layout
-        sides = [n * category + side[problem.row] for side in (t.first, t.second)]
-        code, cell = np.unique(np.concatenate(sides), return_inverse=True)
-        first, second = cell.reshape(2, -1)
-        counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
-        layout = Layout.of(len(code), old.n_columns, ties=old.ties, item_ties=old.n_item_ties)
-        return cls(counts, layout, problem.likelihood.link, code % n, code // n), row
-
-    def item_of(self, rated: Index, n_items: int) -> Index:
-        """The item of a cell."""
-        return np.asarray(self.item[rated])
-
-    @cached_property
-    def blocks(self) -> CellBlocks:
-        return CellBlocks.of(self.category)
 
 
 @dataclass(frozen=True, eq=False)
@@ -142,10 +116,11 @@ class StarLikelihood:
     @cached_property
     def layout(self) -> Layout:
         old = self.plain.layout
-        return Layout.of(
-            self.n_items, old.n_columns, ties=old.ties, item_ties=old.n_item_ties,
-            deviations=old.items.stop,
-        )  # fmt: skip
+        return old.with_parts(n_items=self.n_items, deviations=old.items.stop)
+
+    @cached_property
+    def blocks(self) -> CellBlocks:
+        return CellBlocks.of(self.plain.category)
 
     def ratings(self, params: Array) -> Array:
         """The parameters of `plain`: ratings of all cells, columns, ties; also of columns."""
@@ -168,7 +143,7 @@ class StarLikelihood:
     def _arrow(self, h: Array) -> Arrow:
         plain, n, nc = self.plain, self.n_items, self.layout.common
         t, item, w = plain.tally, plain.item, h[0, 0]
-        border, corner = rest_of(plain, h)
+        border, corner = plain.rest(h)
         one = np.concatenate((t.first, t.second, t.first, t.second))
         other = np.concatenate((t.first, t.second, t.second, t.first))
         values = np.concatenate((w, w, -w, -w))
@@ -178,17 +153,13 @@ class StarLikelihood:
             C[:n, c] = C[c, :n] = np.bincount(item, column, n)
         C[n:, n:] = corner
         blocks = []
-        found = plain.blocks.of_values(one, other, values)
-        for B, (_, at) in zip(found, plain.blocks.parts, strict=True):
+        found = self.blocks.of_values(one, other, values)
+        for B, (_, at) in zip(found, self.blocks.parts, strict=True):
             X = np.zeros((*at.shape, nc))
             np.put_along_axis(X, np.broadcast_to(item[at][:, None], B.shape), B, axis=2)
             X[:, :, n:] = border[at]
             blocks.append(EqualBlocks(nc + at, B, X))
         return Arrow(C, blocks)
-
-    def curvature(self, matrix: Arrow, precision: Array, level: float) -> ArrowCurvature:
-        """With `precision` of all parameters, and `level` on all overall ratings."""
-        return ArrowCurvature.of(matrix, precision, self.layout.items, level)
 
 
 @dataclass(frozen=True, eq=False)
@@ -229,8 +200,8 @@ def fit_boards(
             f"Ratings of {n:,} items in {C} categories need {8 * C * n * n / 2**30:.0f} GiB for "
             "each matrix: join categories."
         )
-    plain, row = CellLikelihood.of(problem, category)
-    likelihood = StarLikelihood(plain, n)
+    cells: Any = CellLikelihood.of(problem, category)
+    likelihood = StarLikelihood(cells.likelihood, n)
     start = {"deviations": 2.0}
     mode = by_evidence(likelihood, fixed, None, start, show, tolerance=FINE)
     parts, equal = [(1.0, mode)], 0.0
@@ -239,12 +210,12 @@ def fit_boards(
     n_groups, found, within = 0, [], np.zeros((C, n, n))
     drift = None
     if aged and problem.time is not None and np.ptp(problem.time):
-        drift = SeenDrift.of(plain, likelihood.ratings(mode.params), problem, row).rows
+        drift = SeenDrift.of(cells, likelihood.ratings(mode.params)).rows
     for weight, part in parts:
         ratings = likelihood.ratings(part.params)
-        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        scores = cells.scores(ratings)
         found.append(_of_one_width(likelihood, part, scores, drift, weight, within))
-        n_groups = scores.n_groups
+        n_groups = scores.fewest
     weights = np.array([weight for weight, _ in parts])
     params, covariances, ratings, stds = map(np.array, zip(*found, strict=True))
     overall = mixed(weights, params, covariances)
@@ -283,8 +254,8 @@ def _of_one_width(
     """
     params, n, plain = mode.params, likelihood.n_items, likelihood.plain
     common = likelihood.layout.common
-    gram = (scores.matrix.T @ scores.matrix * scores.correction).tocoo()
-    whole: Any = mode.curvature
+    gram = scores.outer().tocoo()
+    whole = mode.curvature
     T, V = whole.follow, whole.common.inverse()
     by_rating, kept = likelihood.ratings(T), mode.precision[:, None] * T
     seen = gram @ by_rating
@@ -302,8 +273,8 @@ def _of_one_width(
     within[:, one, one] += weight * free
     A, W = T[common:] @ V, seen[: plain.layout.items.stop] + kept[common:]
     shared, across = A @ S, (A @ S) @ V[:, :n]
-    own = _own_blocks(plain, gram)
-    for M, (_, at), inverse in zip(own, plain.blocks.parts, whole.inverses, strict=True):
+    own = _own_blocks(likelihood, gram)
+    for M, (_, at), inverse in zip(own, likelihood.blocks.parts, whole.inverses, strict=True):
         k, some, item = at.shape[1], plain.category[at[:, 0]], plain.item[at]
         M[:, np.arange(k), np.arange(k)] += mode.precision[common + at]
         if drift is not None:
@@ -329,14 +300,14 @@ def _of_one_width(
     return start, overall, _centred(params[:n] + apart, 1), stds
 
 
-def _own_blocks(plain: CellLikelihood, gram: Sparse) -> list[Array]:
+def _own_blocks(likelihood: StarLikelihood, gram: Sparse) -> list[Array]:
     """The parts of a matrix by cells in which both are of the same category."""
     i, j = gram.coords
-    total = plain.layout.items.stop
+    category, total = likelihood.plain.category, likelihood.plain.layout.items.stop
     kept = (i < total) & (j < total)
     i, j, values = i[kept], j[kept], gram.data[kept]
-    kept = plain.category[i] == plain.category[j]
-    return plain.blocks.of_values(i[kept], j[kept], values[kept])
+    kept = category[i] == category[j]
+    return likelihood.blocks.of_values(i[kept], j[kept], values[kept])
 
 
 def _centred(X: Array, axis: int) -> Array:
@@ -361,9 +332,7 @@ def more_than_chance(
     label = np.zeros(int(unit.max()) + 1, dtype=np.intp)
     label[unit] = category
     n, C = problem.layout.items.stop, int(category.max()) + 1
-    matrix: Any = GroupScores.of(
-        problem.likelihood, params, problem.row, problem.outcome, problem.weight, unit
-    ).matrix[:, :n]
+    matrix: Any = problem.unit_scores(params, unit)[:, :n]
     of_unit, item = matrix.tocoo().coords
     data, squares = matrix.data, matrix.data**2
 

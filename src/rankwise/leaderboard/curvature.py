@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Protocol
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -23,7 +23,6 @@ from rankwise.solvers.shifted_cg import shifted_cg
 PCG_TOLERANCE = 1e-12
 TRACE_TOLERANCE = 1e-7  # of the vectors: traces have its square
 PROBES = 24  # vectors that estimate a trace where there is no matrix
-SMALL = 4  # size of blocks that are inverted by formulas
 
 
 @dataclass(frozen=True, eq=False)
@@ -116,15 +115,25 @@ class IterativeCurvature:
             found[name] = float((probes * self.solve(probes, TRACE_TOLERANCE)).sum() / PROBES)
         return found
 
+    def own_variances(self) -> Array:
+        """Of each parameter, given all others."""
+        return np.asarray(1.0 / (self.matrix.diagonal() + self.precision))
 
-class Curvature(Protocol):
-    """Minus second derivatives, with penalties."""
 
-    def solve(self, R: Array, /) -> Array:
-        """The inverse times R."""
+def curvature_of(matrix: Any, precision: Array, items: slice, level: float) -> Any:
+    """Of a matrix, with `precision` on its diagonal and `level` on all entries of `items`.
 
-    def traces(self, groups: dict[str, slice], /) -> dict[str, float]:
-        """The sums of the diagonal of the inverse, over groups of parameters."""
+    It solves equations (`solve`) and sums the diagonal of the inverse (`traces`).
+    Matrices are dense, sparse, or of a shape with its own `curvature`, such as an `Arrow`.
+    """
+    if is_sparse(matrix):
+        return IterativeCurvature(matrix, precision, items, level)
+    if not isinstance(matrix, np.ndarray):
+        return matrix.curvature(precision, items, level)
+    K = matrix.copy()
+    K[np.diag_indices_from(K)] += precision
+    K[items, items] += level
+    return DenseCurvature.of(K)
 
 
 @dataclass(frozen=True, eq=False)
@@ -146,24 +155,8 @@ class EqualBlocks:
         B[:, own, own] += precision[self.at]
         if not np.isfinite(B).all():
             raise LinAlgError("not finite")
-        if len(own) > SMALL:
-            log_det = 2.0 * float(np.log(np.einsum("jaa->ja", np.linalg.cholesky(B))).sum())
-            return np.asarray(np.linalg.inv(B), dtype=np.float64), log_det
-        half = inverse_roots(B)
-        log_det = -2.0 * float(np.log(np.einsum("jaa->ja", half)).sum())
-        return np.asarray(np.einsum("jca,jcb->jab", half, half)), log_det
-
-
-def inverse_roots(B: Array) -> Array:
-    """L^-1 of each small matrix, with B = LL'."""
-    L: Any = np.linalg.cholesky(B)
-    found = np.zeros_like(B)
-    for a in range(L.shape[1]):
-        found[:, a, a] = 1.0 / L[:, a, a]
-        for b in range(a):
-            inner = np.einsum("jc,jc->j", L[:, a, b:a], found[:, b:a, b])
-            found[:, a, b] = -found[:, a, a] * inner
-    return found
+        log_det = 2.0 * float(np.log(np.einsum("jaa->ja", np.linalg.cholesky(B))).sum())
+        return np.asarray(np.linalg.inv(B), dtype=np.float64), log_det
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,15 +179,34 @@ class Arrow:
             found[part.at] = np.einsum("jaa->ja", part.B)
         return found
 
-    def toarray(self) -> Array:
-        """The whole matrix."""
-        nc, found = len(self.C), np.diag(self.diagonal())
-        found[:nc, :nc] = self.C
+    def curvature(self, precision: Array, items: slice, level: float) -> ArrowCurvature:
+        """With `precision` on the diagonal and `level` on all entries of items."""
+        nc, log_det, inverses = len(self.C), 0.0, []
+        S = self.C.copy()
+        S[np.diag_indices_from(S)] += precision[:nc]
+        S[items, items] += level
+        sparse = any(is_sparse(part.X) for part in self.blocks)
+        T: Any = [] if sparse else np.zeros((len(precision), nc))
         for part in self.blocks:
-            found[part.at[:, :, None], part.at[:, None]] = part.B
-            X = part.X.toarray() if is_sparse(part.X) else part.X.reshape(-1, nc)
-            found[part.at.ravel(), :nc], found[:nc, part.at.ravel()] = X, X.T
-        return found
+            inverse, more = part.inverses(precision)
+            log_det += more
+            inverses.append(inverse)
+            n, k = part.at.shape
+            if sparse:
+                here = sp.bsr_array((-inverse, np.arange(n), np.arange(n + 1))).tocsr() @ part.X
+                T.append(here)
+                S += (part.X.T @ here).toarray()
+            else:
+                here = (inverse @ part.X).reshape(n * k, nc)
+                S -= part.X.reshape(n * k, nc).T @ here
+                T[part.at.ravel()] = -here
+        if sparse:
+            place = np.concatenate([np.arange(nc), *(part.at.ravel() for part in self.blocks)])
+            T = sp.vstack([sp.eye_array(nc), *T]).tocsr()[np.argsort(place)]
+        else:
+            T[:nc] = np.eye(nc)
+        at = [part.at for part in self.blocks]
+        return ArrowCurvature(DenseCurvature.of(S), T, at, inverses, log_det, self.exact)
 
 
 @dataclass(frozen=True, eq=False)
@@ -211,36 +223,6 @@ class ArrowCurvature:
     inverses: Sequence[Array]
     block_log_det: float
     exact: bool
-
-    @classmethod
-    def of(cls, arrow: Arrow, precision: Array, items: slice, level: float) -> ArrowCurvature:
-        """Of an arrow, with `precision` on its diagonal and `level` on all entries of items."""
-        nc, log_det, inverses = len(arrow.C), 0.0, []
-        S = arrow.C.copy()
-        S[np.diag_indices_from(S)] += precision[:nc]
-        S[items, items] += level
-        sparse = any(is_sparse(part.X) for part in arrow.blocks)
-        T: Any = [] if sparse else np.zeros((len(precision), nc))
-        for part in arrow.blocks:
-            inverse, more = part.inverses(precision)
-            log_det += more
-            inverses.append(inverse)
-            n, k = part.at.shape
-            if sparse:
-                here = sp.bsr_array((-inverse, np.arange(n), np.arange(n + 1))).tocsr() @ part.X
-                T.append(here)
-                S += (part.X.T @ here).toarray()
-            else:
-                here = (inverse @ part.X).reshape(n * k, nc)
-                S -= part.X.reshape(n * k, nc).T @ here
-                T[part.at.ravel()] = -here
-        if sparse:
-            place = np.concatenate([np.arange(nc), *(part.at.ravel() for part in arrow.blocks)])
-            T = sp.vstack([sp.eye_array(nc), *T]).tocsr()[np.argsort(place)]
-        else:
-            T[:nc] = np.eye(nc)
-        at = [part.at for part in arrow.blocks]
-        return cls(DenseCurvature.of(S), T, at, inverses, log_det, arrow.exact)
 
     def solve(self, R: Array) -> Array:
         """The inverse times R."""

@@ -20,7 +20,11 @@ import numpy as np
 
 from rankwise.data.battles import Battles
 from rankwise.errors import DataError
-from rankwise.leaderboard.battle_likelihood import BattleProblem, GroupScores, maximize
+from rankwise.leaderboard.battle_likelihood import (
+    BattleProblem,
+    maximize,
+    outcome_counts,
+)
 
 
 def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattleProblem, float]:
@@ -39,48 +43,35 @@ def with_gold_votes(problem: BattleProblem, battles: Battles) -> tuple[BattlePro
     weight, row, outcome = problem.weight, problem.row, problem.outcome
     n, m = weight[labelled].sum(), weight[~labelled].sum()
     group = np.arange(len(row)) if problem.group is None else problem.group
-    crossed = problem.crossed
     human = _counted(problem, row[labelled], gold[labelled], weight[labelled])
     mode = maximize(human.likelihood, {"items": 1.0})
     power = 0.0
     if m > 0 and mode.converged:
-        own = [
-            GroupScores.of(
-                human.likelihood, mode.params, row[labelled], votes[labelled], weight[labelled],
-                group[labelled],
-            ).matrix.toarray()
-            for votes in (gold, outcome)
-        ]  # fmt: skip
+        voted = (replace(human, outcome=votes[labelled]) for votes in (gold, outcome))
+        own = [each.unit_scores(mode.params, group[labelled]).toarray() for each in voted]
         items = problem.layout.items
         move = [mode.curvature.solve(each.T)[items] for each in own]
         move = [each - each.mean(axis=0) - each.mean(axis=1, keepdims=True) for each in move]
         both, alone = float((move[0] * move[1]).sum()), float(np.square(move[1]).sum())
         power = float(np.clip(both / ((1.0 + n / m) * max(alone, 1e-300)), 0.0, 1.0))
     factor = np.where(labelled, -power, power * n / max(m, 1e-300))
-    time = problem.time
-    return (
-        replace(
-            _counted(
-                problem,
-                np.concatenate((row[labelled], row)),
-                np.concatenate((gold[labelled], outcome)),
-                np.concatenate((weight[labelled], factor * weight)),
-            ),
-            time=None if time is None else np.concatenate((time[labelled], time)),
-            group=np.concatenate((group[labelled], group)),
-            crossed=None if crossed is None else np.concatenate((crossed[labelled], crossed)),
-            sign=np.concatenate((problem.sign[labelled], problem.sign)),
-        ),
-        power,
+    at = np.concatenate((np.flatnonzero(labelled), np.arange(len(row))))
+    made = _counted(
+        problem,
+        row[at],
+        np.concatenate((gold[labelled], outcome)),
+        np.concatenate((weight[labelled], factor * weight)),
     )
+    time = None if problem.time is None else problem.time[at]
+    crossed = None if problem.crossed is None else problem.crossed[at]
+    sign = problem.sign[at]
+    return replace(made, time=time, group=group[at], crossed=crossed, sign=sign), power
 
 
 def _counted(
     problem: BattleProblem, row: np.ndarray, outcome: np.ndarray, weight: np.ndarray
 ) -> BattleProblem:
     """The problem with these votes."""
-    total = problem.likelihood.tally.counts
-    sums = np.bincount(3 * row + outcome, weights=weight, minlength=total.size)
-    counts = np.asarray(sums, dtype=np.float64)
-    likelihood = problem.likelihood.with_counts(counts.reshape(total.shape))
+    old = problem.likelihood
+    likelihood = old.with_counts(outcome_counts(row, outcome, weight, len(old.tally)))
     return replace(problem, likelihood=likelihood, row=row, outcome=outcome, weight=weight)

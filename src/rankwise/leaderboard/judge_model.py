@@ -28,6 +28,7 @@ from rankwise.leaderboard.battle_likelihood import (
     DENSE,
     MAX_STEPS,
     MODELS,
+    Entry,
     Expansion,
     Layout,
     Likelihood,
@@ -104,11 +105,8 @@ class JudgedLikelihood(Likelihood):
         cls, plain: Likelihood, n_judges: int, n_features: int, kinds: Sequence[str]
     ) -> JudgedLikelihood:
         """With these kinds of effects."""
-        old, gold = plain.layout, plain.tally.gold is not None
-        layout = Layout.of(
-            old.items.stop, old.n_columns, n_judges, old.ties, kinds, gold,
-            item_ties=old.n_item_ties,
-        )  # fmt: skip
+        gold = plain.tally.gold is not None
+        layout = plain.layout.with_parts(n_judges=n_judges, kinds=kinds, gold=gold)
         return cls(plain.tally, layout, plain.link, n_judges, n_features, np.zeros(n_judges))
 
     def with_deviation(self, deviation: Array) -> JudgedLikelihood:
@@ -116,7 +114,7 @@ class JudgedLikelihood(Likelihood):
         if "slope" not in self.layout.effects:
             return self
         made = replace(self, deviation=deviation)
-        for name in ("parts", "of_items", "cells", "counts", "rated", "totals"):  # cached
+        for name in ("entries", "cells", "counts", "totals"):  # cached
             if name in self.__dict__:
                 made.__dict__[name] = self.__dict__[name]
         return made
@@ -131,44 +129,31 @@ class JudgedLikelihood(Likelihood):
         return 2 + int(self.layout.ties) + int("slips" in self.layout.effects)
 
     @cached_property
-    def rated(self) -> Array:
-        """1 for rows whose difference of ratings is unknown, 0 where the right answer is known."""
-        gold = self.tally.gold
-        return np.ones(len(self.tally)) if gold is None else (gold == 0).astype(float)
-
-    @cached_property
-    def parts(self) -> list[tuple[int, int, Array]]:
-        """Common parameters other than items: number, predictor and factor."""
-        t, layout = self.tally, self.layout
-        columns = range(layout.columns.start, layout.columns.stop)
-        found: list[tuple[int, int, Array]] = []
-        for k, x in zip(columns, t.x.T, strict=True):
+    def entries(self) -> list[Entry]:
+        """Predictors as sums over entries, of the common parameters."""
+        t, layout, one = self.tally, self.layout, np.ones(len(self.tally))
+        # Where the right answer is known, the difference of ratings is not.
+        rated = one if t.gold is None else (t.gold == 0).astype(float)
+        found: list[Entry] = [(0, t.first, rated), (0, t.second, -rated)]
+        for k, x in enumerate(t.x.T, layout.columns.start):
             in_d = k >= layout.columns.stop - self.n_features
-            found.append((k, 0, x * self.rated) if in_d else (k, 1, x))
-        one = np.ones(len(t))
+            found.append((0, k, x * rated) if in_d else (1, k, x))
         if layout.ties:
-            found.append((layout.tie.start, 2, one))
+            found.append((2, layout.tie.start, one))
+        if layout.n_item_ties:
+            found += [(2, layout.item_ties.start + item, one) for item in (t.first, t.second)]
         if "slips" in layout.effects:
-            found.append((layout.slip.start, self.n_predictors - 1, one))
+            found.append((self.n_predictors - 1, layout.slip.start, one))
         if t.gold is not None:
-            found.append((layout.gold.start, 0, GOLD_SIGN[t.gold]))
-        return found
-
-    @cached_property
-    def of_items(self) -> list[tuple[slice, int, float, Array]]:
-        """Parameters of items: where, predictor, sign for the second item, and factor by row."""
-        found = [(self.layout.items, 0, -1.0, self.rated)]
-        if self.layout.n_item_ties:
-            found.append((self.layout.item_ties, 2, 1.0, np.ones(len(self.tally))))
+            found.append((0, layout.gold.start, GOLD_SIGN[t.gold]))
         return found
 
     @cached_property
     def cells(self) -> Index:
-        """Where rows and their items are in an array of judges, kinds of effects, and `common`."""
-        t, nc, kinds = self.tally, self.layout.common, range(len(self.layout.effects))
-        columns = [part.start + i for part, *_ in self.of_items for i in (t.first, t.second)]
+        """Where rows and entries are in an array of judges, kinds of effects, and `common`."""
+        nc, kinds = self.layout.common, range(len(self.layout.effects))
         at = nc * len(kinds) * self.judge
-        return np.concatenate([at + nc * kind + column for kind in kinds for column in columns])
+        return np.concatenate([at + nc * kind + i for kind in kinds for _, i, _ in self.entries])
 
     @property
     def predictor_of(self) -> dict[str, int]:
@@ -178,28 +163,15 @@ class JudgedLikelihood(Likelihood):
 
     def predictors(self, params: Array) -> Array:
         """The predictors, and below them the slopes and their deviations, by row."""
-        t, q = self.tally, self.n_predictors
-        found = np.zeros((q + 2, len(t)))
-        found[0] = self.differences(params)
-        for k, r, x in self.parts:
-            if r:
-                found[r] += params[k] * x
-        for part, r, _, _ in self.of_items[1:]:
-            found[r] += params[part][t.first] + params[part][t.second]
+        q = self.n_predictors
+        found = np.zeros((q + 2, len(self.tally)))
+        for r, i, x in self.entries:
+            found[r] += x * params[i]
         found[q] = 1.0
         for kind, r in self.predictor_of.items():
             found[q if kind == "slope" else r] += params[self.layout.effects[kind]][self.judge]
         found[q + 1] = self.deviation[self.judge]
         return found
-
-    def differences(self, params: Array) -> Array:
-        """The differences d of ratings, by row."""
-        t = self.tally
-        found = self.rated * (params[t.first] - params[t.second])
-        for k, r, x in self.parts:
-            if not r:
-                found += params[k] * x
-        return np.asarray(found)
 
     def _signs(self) -> tuple[float, ...]:
         return (1.0, -1.0) if self.deviation.any() else (0.0,)
@@ -300,41 +272,18 @@ class JudgedLikelihood(Likelihood):
 
     def factors(self, params: Array) -> dict[str, Array]:
         """The derivatives of predictors by the effects of judges."""
-        one = np.ones(len(self.tally))
-        d = self.differences(params) if "slope" in self.layout.effects else one
-        return {kind: d if kind == "slope" else one for kind in self.layout.effects}
+        found = dict.fromkeys(self.layout.effects, np.ones(len(self.tally)))
+        if "slope" in found:
+            found["slope"] = sum((x * params[i] for q, i, x in self.entries if not q), np.zeros(1))
+        return found
 
-    def entries_at(self, params: Array) -> list[tuple[int, Index, Array]]:
+    def entries_at(self, params: Array) -> list[Entry]:
         """The derivatives of the predictors by the parameters."""
-        t, n = self.tally, len(self.tally)
-        found = []
-        for part, q, sign, x in self.of_items:
-            found += [(q, part.start + t.first, x), (q, part.start + t.second, sign * x)]
-        found += [(q, np.full(n, k), x) for k, q, x in self.parts]
         effects, number = self.layout.effects, self.predictor_of
-        return found + [
+        return self.entries + [
             (number[kind], effects[kind].start + self.judge, factor)
             for kind, factor in self.factors(params).items()
         ]
-
-    def gather(self, params: Array, g: Array) -> Array:
-        """The gradient by parameters, from the gradient by the predictors of each row."""
-        layout = self.layout
-        found, factors = np.zeros(layout.size), self.factors(params)
-        for part, q, sign, x in self.of_items:
-            found[part] = self._by_item(x * g[q], sign)
-        for k, q, x in self.parts:
-            found[k] = x @ g[q]
-        for kind, q in self.predictor_of.items():
-            found[layout.effects[kind]] = np.bincount(
-                self.judge, factors[kind] * g[q], self.n_judges
-            )
-        return found
-
-    def _by_item(self, values: Array, sign: float) -> Array:
-        """Sums of the values of rows by their first item, and with a sign by the second."""
-        t, n = self.tally, self.layout.items.stop
-        return np.bincount(t.first, values, n) + sign * np.bincount(t.second, values, n)
 
     def expand(self, params: Array, *, dense: bool) -> tuple[float, Array, Any]:
         """As of `Likelihood`; dense if there is room for the common parameters."""
@@ -342,27 +291,11 @@ class JudgedLikelihood(Likelihood):
 
     def gram(self, params: Array, g: Array, h: Array, *, dense: bool) -> Any:
         """Minus the second derivatives by the parameters: an `Arrow`, or a sparse matrix."""
-        layout = self.layout
         if not dense:
             return self._sparse_gram(params, g, h)
-        t, n, nc, n_judges = self.tally, layout.items.stop, layout.common, self.n_judges
-        factors, of_items = self.factors(params), self.of_items
-        pair = t.first * n + t.second
-        C = np.zeros((nc, nc))
-        for a, (part, q, sign, x) in enumerate(of_items):
-            for across, r, turn, z in of_items[: a + 1]:
-                w = h[q, r] * x * z
-                met = np.bincount(pair, w, n * n).reshape(n, n)
-                block = turn * met + sign * met.T + np.diag(self._by_item(w, sign * turn))
-                C[part, across], C[across, part] = block, block.T
-            for k, r, z in self.parts:
-                C[part, k] = C[k, part] = self._by_item(h[q, r] * x * z, sign)
-        for i, (k, q, x) in enumerate(self.parts):
-            for m, r, z in self.parts[: i + 1]:
-                C[k, m] = C[m, k] = (h[q, r] * x) @ z
+        nc, n_judges, factors = self.layout.common, self.n_judges, self.factors(params)
         number, n_kinds = self.predictor_of, len(factors)
         B, sides = np.empty((n_judges, n_kinds, n_kinds)), []
-        totals = np.empty((n_judges, n_kinds, len(self.parts)))
         for a, (kind, f) in enumerate(factors.items()):
             q = number[kind]
             for b, other in enumerate(list(factors)[: a + 1]):
@@ -370,86 +303,36 @@ class JudgedLikelihood(Likelihood):
                 B[:, a, b] = B[:, b, a] = np.bincount(self.judge, v, n_judges)
             # The slope times d: eta bends by both together.
             by = [h[q, 0] * f - (g[1] if kind == "slope" else 0.0), *(h[q, 1:] * f)]
-            for _, r, sign, x in of_items:
-                sides += [by[r] * x, sign * by[r] * x]
-            for i, (_, r, x) in enumerate(self.parts):
-                totals[:, a, i] = np.bincount(self.judge, by[r] * x, n_judges)
-        columns = np.array([k for k, _, _ in self.parts], dtype=np.intp)
-        values = np.concatenate(sides)
-        if n_kinds * n_judges * nc <= CELLS:
-            X: Any = np.bincount(self.cells, values, n_judges * n_kinds * nc)
-            X = X.reshape(n_judges, n_kinds, nc)
-            X[:, :, columns] = totals
+            sides += [by[r] * x for r, _, x in self.entries]
+        values, shape = np.concatenate(sides), (n_judges * n_kinds, nc)
+        if shape[0] * nc <= CELLS:
+            X: Any = np.bincount(self.cells, values, shape[0] * nc).reshape(n_judges, n_kinds, nc)
         else:
-            shape = n_judges * n_kinds, nc
             X = sp.coo_array((values, np.divmod(self.cells, nc)), shape=shape).tocsr()
-            flat = totals.ravel(), np.tile(columns, shape[0])
-            ends = len(columns) * np.arange(shape[0] + 1)
-            X = X + sp.csr_array((*flat, ends), shape=shape)
         at = nc + np.arange(n_judges)[:, None] + n_judges * np.arange(n_kinds)
-        return Arrow(C, [EqualBlocks(at, B, X)], exact=n_judges * n_kinds <= FEW_EFFECTS)
+        C = gram_of(self.entries, h, nc, dense=True)
+        return Arrow(C, [EqualBlocks(at, B, X)], exact=shape[0] <= FEW_EFFECTS)
 
     def _sparse_gram(self, params: Array, g: Array, h: Array) -> Sparse:
-        layout, t = self.layout, self.tally
-        found = gram_of(self.entries_at(params), h, layout.size, dense=False)
-        if "slope" not in layout.effects:
-            return found
-        row = layout.effects["slope"].start + self.judge
-        parts = [(t.first, self.rated), (t.second, -self.rated)]
-        parts += [(np.full(len(t), k), x) for k, q, x in self.parts if q == 0]
-        for i, x in parts:
-            cross = sp.coo_array((-g[1] * x, (row, i)), shape=found.shape).tocsr()
-            found = found + cross + cross.T
+        found = gram_of(self.entries_at(params), h, self.layout.size, dense=False)
+        if "slope" in self.layout.effects:
+            row = self.layout.effects["slope"].start + self.judge
+            for q, i, x in self.entries:
+                if q == 0:
+                    at = row, np.broadcast_to(i, row.shape)
+                    cross = sp.coo_array((-g[1] * x, at), shape=found.shape).tocsr()
+                    found = found + cross + cross.T
         return found
 
-    def curvature(self, matrix: Any, precision: Array, level: float) -> Any:
-        """Of the matrix, with `precision` on its diagonal and `level` on all entries of items."""
-        if is_sparse(matrix):
-            return super().curvature(matrix, precision, level)
-        return ArrowCurvature.of(matrix, precision, self.layout.items, level)
 
-
-def plain_ratings(plain: Likelihood, fixed: dict[str, float], begin: Array | None = None) -> Array:
-    """Roughly the parameters without effects of judges."""
-    rough = dict.fromkeys(plain.layout.groups, 1.0) | fixed
-    return maximize(plain.without_judges()[0], rough, begin, tolerance=5e-2).params
-
-
-def agreeing(plain: Likelihood, n_judges: int) -> Likelihood:
-    """Votes, turned around if their judges disagree with most right answers."""
-    t = plain.tally
-    if t.gold is None or t.judge is None:
-        return plain
-    agreed = GOLD_SIGN[t.gold] * (t.counts[:, 0] - t.counts[:, 1])
-    turned = (np.bincount(t.judge, agreed, n_judges) < 0)[t.judge]
-    counts = t.counts.copy()
-    counts[turned, :2] = counts[turned, 1::-1]
-    return plain.with_counts(counts)
-
-
-def slope_scores(plain: Likelihood, n_judges: int, n_features: int, params: Array) -> Array:
-    """The z value of the slope of each judge, below 0 if ratings matter less to that judge.
-
-    At parameters without effects of judges. All battles rate the items, those of the judge as well,
-    so that z is rather too close to 0.
-    """
-    judged = JudgedLikelihood.of(plain, n_judges, n_features, ["slope"])
-    params = moved(params, plain.layout, judged.layout)
-    _, g, h = judged.expansion(params)
-    q, d = judged.predictor_of["slope"], judged.factors(params)["slope"]
-    bend = np.bincount(judged.judge, h[q, q] * d * d, n_judges)
-    gradient = judged.gather(params, g)[judged.layout.effects["slope"]]
-    return np.asarray(gradient / np.sqrt(np.maximum(bend, 1e-300)))
-
-
-def slip_scores(likelihood: Likelihood, n_judges: int, params: Array) -> tuple[float, float]:
+def slip_scores(likelihood: JudgedLikelihood, params: Array) -> tuple[float, float]:
     """Whether some verdicts are given at random: z values, of all and of the worst judge.
 
     The derivative of the log-likelihood by the share of slips, at 0, is the sum over battles of
     1 / (K P(outcome)) - 1. Both are relative to the values from which on slips are worth a trial.
     """
     p, counts = likelihood.probabilities(params), likelihood.counts
-    judge = np.asarray(likelihood.tally.judge)
+    judge, n_judges = likelihood.judge, likelihood.n_judges
     u = 1.0 / (p.shape[1] * p.T) - 1.0
     total = np.bincount(judge, (counts * u).sum(axis=0), n_judges)
     square = np.maximum(np.bincount(judge, (counts * u * u).sum(axis=0), n_judges), 1e-300)
@@ -519,121 +402,149 @@ def _mostly_noise(likelihood: JudgedLikelihood, params: Array, h: Array) -> bool
     return bool(np.square(params[items]).mean() < NOISE * (1.0 / (1.0 + known)).mean())
 
 
-def first_guess(
-    plain: Likelihood,
-    n_judges: int,
-    n_features: int,
-    kinds: Sequence[str],
-    fixed: dict[str, float],
-    begin: Array | None,
-) -> tuple[dict[str, float], Start]:
-    """A start with these kinds of effects, and what each alone adds to the evidence.
+@dataclass(frozen=True, eq=False)
+class Votes:
+    """Battles before judges: their likelihood without effects, and the penalties that are given.
 
-    Where right answers are known, votes of judges who mostly disagree with them are turned around
-    for the first ratings.
-    """
-    likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
-    if begin is None:  # soon found, and a good start
-        begin = plain_ratings(agreeing(plain, n_judges), fixed)
-    return seen_effects(likelihood, Start(begin, plain.layout, {}, likelihood.deviation), kinds)
-
-
-def choose_effects(
-    plain: Likelihood,
-    n_judges: int,
-    n_features: int,
-    kinds: Sequence[str],
-    fixed: dict[str, float],
-    *,
-    begin: Array | None = None,
-    show: Show = unseen,
-) -> tuple[list[str], Start]:
-    """The kinds of effects that the evidence keeps, and a start.
-
-    Kinds that add little alone are left out at first, and looked at again beside the others. Others
-    are left out if they add little to the rest. If no judge disagrees with the ratings by more than
-    chance, slopes must raise the evidence of the whole model. Slips are added if verdicts are more
-    surprising than chance allows, and the evidence of the normal approximation grows.
+    The last `n_features` columns are part of ratings. `show` gets the number of steps.
     """
 
-    def with_effects(wanted: Sequence[str]) -> JudgedLikelihood:
-        return JudgedLikelihood.of(plain, n_judges, n_features, wanted)
+    plain: Likelihood
+    n_judges: int
+    n_features: int
+    fixed: dict[str, float]
+    show: Show = unseen
 
-    def evidence_of(some: Sequence[str]) -> float:
-        if some:
-            return log_evidence(*_joint(with_effects(some), fixed, start, show, ROUGH)[:2])
-        alone, _ = plain.without_judges()
-        return log_evidence(alone, by_evidence(alone, fixed, start.into(alone.layout), show=show))
+    def likelihood(self, kinds: Sequence[str]) -> JudgedLikelihood:
+        """With these kinds of effects."""
+        return JudgedLikelihood.of(self.plain, self.n_judges, self.n_features, kinds)
 
-    tried, in_doubt = [kind for kind in kinds if kind != "slips"], False
-    gold = plain.tally.gold is not None
-    if not gold and plain.layout.size <= DENSE:  # the evidence needs a matrix
-        begin = plain_ratings(plain, fixed, begin)
-        in_doubt = slope_scores(plain, n_judges, n_features, begin).min() >= -SLOPE_Z
-    gains, start = first_guess(plain, n_judges, n_features, tried, fixed, begin)
-    wanted = [kind for kind in tried if gains[kind] >= SEEN]
-    likelihood, left_out = with_effects(wanted), [kind for kind in tried if kind not in wanted]
-    while wanted:
-        likelihood, mode, start = _joint(with_effects(wanted), fixed, start, show, ROUGH)
-        gains = evidence_gains(likelihood, mode)
-        if in_doubt and "slope" in wanted:
-            # With few battles, ratings that follow some judges fit well by chance.
-            rest = [kind for kind in wanted if kind != "slope"]
-            gains["slope"] = log_evidence(likelihood, mode) - evidence_of(rest)
-        worst = min(gains, key=gains.__getitem__)
-        if gains[worst] < KEPT:
-            wanted = [kind for kind in wanted if kind != worst]
-            likelihood = with_effects(wanted)
-            continue
-        if not left_out:
-            break
-        gains, again = seen_effects(with_effects([*wanted, *left_out]), start, left_out)
-        more = [kind for kind in left_out if gains[kind] >= KEPT]
-        if not more:
-            break
-        left_out, start = [kind for kind in left_out if kind not in more], again
-        wanted = [*wanted, *more]
-    if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence, so a matrix
+    def ratings(self, begin: Array | None = None) -> Array:
+        """Roughly the parameters without effects of judges."""
+        rough = dict.fromkeys(self.plain.layout.groups, 1.0) | self.fixed
+        return maximize(self.plain.without_judges()[0], rough, begin, tolerance=5e-2).params
+
+    def agreeing(self) -> Votes:
+        """Votes, turned around if their judges disagree with most right answers."""
+        t = self.plain.tally
+        if t.gold is None or t.judge is None:
+            return self
+        agreed = GOLD_SIGN[t.gold] * (t.counts[:, 0] - t.counts[:, 1])
+        turned = (np.bincount(t.judge, agreed, self.n_judges) < 0)[t.judge]
+        counts = t.counts.copy()
+        counts[turned, :2] = counts[turned, 1::-1]
+        return replace(self, plain=self.plain.with_counts(counts))
+
+    def slope_scores(self, params: Array) -> Array:
+        """The z value of the slope of each judge, below 0 if ratings matter less to that judge.
+
+        At parameters without effects of judges. All battles rate the items, those of the judge as
+        well, so that z is rather too close to 0.
+        """
+        judged = self.likelihood(["slope"])
+        params = moved(params, self.plain.layout, judged.layout)
+        _, g, h = judged.expansion(params)
+        q, d = judged.predictor_of["slope"], judged.factors(params)["slope"]
+        bend = np.bincount(judged.judge, h[q, q] * d * d, self.n_judges)
+        gradient = judged.gather(params, g)[judged.layout.effects["slope"]]
+        return np.asarray(gradient / np.sqrt(np.maximum(bend, 1e-300)))
+
+    def first_guess(
+        self, kinds: Sequence[str], begin: Array | None
+    ) -> tuple[dict[str, float], Start]:
+        """A start with these kinds of effects, and what each alone adds to the evidence.
+
+        Where right answers are known, votes of judges who mostly disagree with them are turned
+        around for the first ratings.
+        """
+        likelihood = self.likelihood(kinds)
+        if begin is None:  # soon found, and a good start
+            begin = self.agreeing().ratings()
+        start = Start(begin, self.plain.layout, {}, likelihood.deviation)
+        return seen_effects(likelihood, start, kinds)
+
+    def choose(self, kinds: Sequence[str], begin: Array | None = None) -> tuple[list[str], Start]:
+        """The kinds of effects that the evidence keeps, and a start.
+
+        Kinds that add little alone are left out at first, and looked at again beside the others.
+        Others are left out if they add little to the rest. If no judge disagrees with the ratings
+        by more than chance, slopes must raise the evidence of the whole model. Slips are added if
+        verdicts are more surprising than chance allows, and the evidence of the normal
+        approximation grows.
+        """
+        plain = self.plain
+        tried, in_doubt = [kind for kind in kinds if kind != "slips"], False
+        gold = plain.tally.gold is not None
+        if not gold and plain.layout.size <= DENSE:  # the evidence needs a matrix
+            begin = self.ratings(begin)
+            in_doubt = self.slope_scores(begin).min() >= -SLOPE_Z
+        gains, start = self.first_guess(tried, begin)
+        wanted = [kind for kind in tried if gains[kind] >= SEEN]
+        likelihood, left_out = self.likelihood(wanted), [k for k in tried if k not in wanted]
+        while wanted:
+            likelihood, mode, start = self._joint(wanted, start)
+            gains = evidence_gains(likelihood, mode)
+            if in_doubt and "slope" in wanted:
+                # With few battles, ratings that follow some judges fit well by chance.
+                rest = [kind for kind in wanted if kind != "slope"]
+                gains["slope"] = log_evidence(likelihood, mode) - self._evidence(rest, start)
+            worst = min(gains, key=gains.__getitem__)
+            if gains[worst] < KEPT:
+                wanted = [kind for kind in wanted if kind != worst]
+                likelihood = self.likelihood(wanted)
+                continue
+            if not left_out:
+                break
+            gains, again = seen_effects(self.likelihood([*wanted, *left_out]), start, left_out)
+            more = [kind for kind in left_out if gains[kind] >= KEPT]
+            if not more:
+                break
+            left_out, start = [kind for kind in left_out if kind not in more], again
+            wanted = [*wanted, *more]
+        if "slips" not in kinds or plain.layout.size > DENSE:  # slips need the evidence
+            return wanted, start
+        if gold and not wanted:  # right answers would be part of one of the models only
+            return wanted, start
+        if max(slip_scores(likelihood, start.into(likelihood.layout))) > 1.0:
+            known = log_evidence(likelihood, mode) if wanted else self._evidence([], start)
+            trial, other, found = self._joint([*wanted, "slips"], start)
+            if log_evidence(trial, other) > known + KEPT:
+                return [*wanted, "slips"], found
         return wanted, start
-    if gold and not wanted:  # right answers would be part of one of the models only
-        return wanted, start
-    if max(slip_scores(likelihood, n_judges, start.into(likelihood.layout))) > 1.0:
-        known = log_evidence(likelihood, mode) if wanted else evidence_of([])
-        trial, other, found = _joint(with_effects([*wanted, "slips"]), fixed, start, show, ROUGH)
-        if log_evidence(trial, other) > known + KEPT:
-            return [*wanted, "slips"], found
-    return wanted, start
+
+    def _joint(
+        self, kinds: Sequence[str], start: Start, tolerance: float = ROUGH
+    ) -> tuple[JudgedLikelihood, Mode, Start]:
+        return joint(self.likelihood(kinds), self.fixed, start, self.show, tolerance)
+
+    def _evidence(self, kinds: Sequence[str], start: Start) -> float:
+        if kinds:
+            return log_evidence(*self._joint(kinds, start)[:2])
+        alone, _ = self.plain.without_judges()
+        mode = by_evidence(alone, self.fixed, start.into(alone.layout), show=self.show)
+        return log_evidence(alone, mode)
+
+    def maximum(self, kinds: Sequence[str], start: Start) -> tuple[JudgedLikelihood, Mode]:
+        """The maximum with effects of these kinds, and with the penalties of the evidence."""
+        likelihood, _, end = self._joint(kinds, start, FINE)
+        penalties = dict(self.fixed)
+        penalties |= {name: float(np.exp(value)) for name, value in end.log_penalties.items()}
+        likelihood = likelihood.with_deviation(end.deviation)
+        at = Expansion.of(likelihood, end.params, DENSE)
+        mean, precision = likelihood.layout.priors(penalties)
+        for _ in range(2):
+            gradient = at.gradient - precision * (at.params - mean)
+            curvature, step, damped = newton_step(likelihood, at, precision, gradient)
+            if damped or abs(step).max() > NEAR:
+                break
+            if abs(step).max() < CLOSE:
+                at = replace(at, params=at.params + step)
+                return likelihood, Mode(at, penalties, precision, curvature, True)
+            at = Expansion.of(likelihood, at.params + step, DENSE)
+        return likelihood, maximize(likelihood, penalties, at)
 
 
-def by_evidence_of_judges(
-    plain: Likelihood,
-    n_judges: int,
-    n_features: int,
-    kinds: Sequence[str],
-    fixed: dict[str, float],
-    start: Start,
-    show: Show = unseen,
-) -> tuple[Likelihood, Mode]:
-    """The maximum with effects of these kinds, and with the penalties of the evidence."""
-    likelihood = JudgedLikelihood.of(plain, n_judges, n_features, kinds)
-    likelihood, _, end = _joint(likelihood, fixed, start, show, FINE)
-    penalties = fixed | {name: float(np.exp(value)) for name, value in end.log_penalties.items()}
-    likelihood = likelihood.with_deviation(end.deviation)
-    at = Expansion.of(likelihood, end.params, DENSE)
-    mean, precision = likelihood.layout.priors(penalties)
-    for _ in range(2):
-        gradient = at.gradient - precision * (at.params - mean)
-        curvature, step, damped = newton_step(likelihood, at, precision, gradient)
-        if damped or abs(step).max() > NEAR:
-            break
-        if abs(step).max() < CLOSE:
-            at = replace(at, params=at.params + step)
-            return likelihood, Mode(at, penalties, precision, curvature, True)
-        at = Expansion.of(likelihood, at.params + step, DENSE)
-    return likelihood, maximize(likelihood, penalties, at)
-
-
-def _joint(
+def joint(
     likelihood: JudgedLikelihood,
     fixed: dict[str, float],
     start: Start,
@@ -733,10 +644,7 @@ def own_variances(layout: Layout, curvature: Any) -> dict[str, Array]:
 
     Without a matrix, given all other parameters.
     """
-    if curvature.common is None:
-        variance = 1.0 / (curvature.matrix.diagonal() + curvature.precision)
-    else:
-        variance = curvature.own_variances()
+    variance = curvature.own_variances()
     return {kind: variance[part] for kind, part in layout.effects.items()}
 
 
@@ -745,7 +653,7 @@ def _traces(layout: Layout, curvature: Any, names: Iterable[str]) -> dict[str, f
     parts = {name: layout.groups[name] for name in names}
     if curvature.common is not None:
         return dict(curvature.traces(parts))
-    variance = 1.0 / (curvature.matrix.diagonal() + curvature.precision)
+    variance = curvature.own_variances()
     return {name: float(variance[part].sum()) for name, part in parts.items()}
 
 
@@ -854,25 +762,23 @@ class Panel:
         return cls(np.zeros((0, 4)), np.zeros((0, 4, 4)), np.zeros(0))
 
     @classmethod
-    def of(cls, likelihood: Likelihood, n: int, mode: Mode, V: Array | None, draws: Array) -> Panel:
+    def of(cls, likelihood: Any, n: int, mode: Any, V: Array | None, draws: Array) -> Panel:
         """Of n judges: from the maximum, and the covariance V of common parameters or draws."""
-        effects, judge = likelihood.layout.effects, likelihood.tally.judge
+        effects, curvature = likelihood.layout.effects, mode.curvature
         mean, covariance = np.zeros((n, len(KINDS))), np.zeros((n, len(KINDS), len(KINDS)))
-        where = np.array([KINDS.index(kind) for kind in effects], dtype=np.intp)
-        curvature: Any = mode.curvature
-        if effects:
-            mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
-            if V is not None:
-                found = _judge_covariance(likelihood.layout, curvature, V)
-            else:
-                drawn = np.stack([draws[:, part] for part in effects.values()])
-                for a, part in enumerate(_common_values(likelihood.layout)):
-                    drawn[a] += draws[:, part].sum(axis=1, keepdims=True)
-                found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
-            covariance[np.ix_(np.arange(n), where, where)] = found
-        if judge is None:  # judges do not differ
+        if not effects:  # judges do not differ
             return cls(mean, covariance, np.full(n, 1.0 / max(n, 1)))
-        total = np.bincount(judge, likelihood.counts.sum(axis=0), n)
+        where = np.array([KINDS.index(kind) for kind in effects], dtype=np.intp)
+        mean[:, where] = np.stack([mode.params[part] for part in effects.values()], axis=1)
+        if V is not None:
+            found = _judge_covariance(likelihood.layout, curvature, V)
+        else:
+            drawn = np.stack([draws[:, part] for part in effects.values()])
+            for a, part in enumerate(_common_values(likelihood.layout)):
+                drawn[a] += draws[:, part].sum(axis=1, keepdims=True)
+            found = np.einsum("adj,bdj->jab", drawn, drawn, dtype=float) / len(draws)
+        covariance[np.ix_(np.arange(n), where, where)] = found
+        total = np.bincount(likelihood.judge, likelihood.counts.sum(axis=0), n)
         return cls(mean, covariance, total / total.sum())
 
     @property
@@ -896,15 +802,15 @@ class Panel:
         V: Array | None,
         draws: Array,
         rng: np.random.Generator,
-    ) -> tuple[Array, Array | None, Array]:
-        """Parameters, covariance and draws, with ratings for a judge of mean slope.
+    ) -> tuple[Array, tuple[Array | None, Array]]:
+        """Parameters, and covariance and draws, with ratings for a judge of mean slope.
 
         Slopes and ratings are determined up to a common factor, apart from their priors. Ratings
         for the mean slope have a scale that the battles determine.
         """
         part, params = likelihood.layout.effects.get("slope"), mode.params.copy()
         if part is None or self.slope == 1.0:
-            return params, V, draws
+            return params, (V, draws)
         columns, n_features = likelihood.layout.columns, likelihood.n_features
         rated = np.zeros(likelihood.layout.common, dtype=bool)
         rated[likelihood.layout.items] = True
@@ -917,7 +823,7 @@ class Panel:
             draws = draws * factor
             draws[:, : len(rated)] += (change * at).astype(draws.dtype)
         else:
-            curvature: Any = mode.curvature
+            curvature = mode.curvature
             n = part.stop - part.start
             follow = np.asarray(curvature.follow[part].sum(axis=0)).ravel() / n
             own = float(curvature.own_variances()[part].sum()) / n**2
@@ -926,7 +832,7 @@ class Panel:
             noise = np.sqrt(own) * rng.standard_normal((len(draws), 1))
             draws = draws @ J.T + noise * at
         params[: len(rated)][rated] *= self.slope
-        return params, V, draws
+        return params, (V, draws)
 
     def probabilities(
         self, judge: Index, difference: Array, shift: Array, tie: Any, slip: Array, link: str

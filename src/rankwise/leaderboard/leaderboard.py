@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping, Sequence
 from copy import copy
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 import scipy.sparse as sp
@@ -31,12 +31,10 @@ from rankwise.leaderboard.battle_likelihood import (
     MODELS,
     POSITION,
     BattleProblem,
-    GroupScores,
-    Layout,
-    Likelihood,
     Mode,
     by_evidence,
     by_held_out,
+    by_pair,
     check_order,
     decided,
     dependence_of,
@@ -73,29 +71,19 @@ from rankwise.leaderboard.judge_model import (
     KINDS,
     Panel,
     Start,
+    Votes,
     averaged,
-    by_evidence_of_judges,
     check_kinds,
-    choose_effects,
-    first_guess,
-    plain_ratings,
     remarks,
-    slope_scores,
 )
 from rankwise.leaderboard.over_time import (
     DRIFTS,
     HALF_LIVES,
-    MONTH,
-    PERIODS,
-    YEAR,
-    Periods,
     SeenDrift,
     Walk,
     aged,
     best_on_later_battles,
     fit_walk,
-    warn_about_drift,
-    warn_about_half_life,
     warn_about_short_half_life,
 )
 from rankwise.leaderboard.ranking_likelihood import RankingLists, warn_about_all_pairs
@@ -120,6 +108,7 @@ DEPENDENT = 1.02  # from which on the dependence of battles changes the penalty
 ALIKE = "Judges do not differ by more than chance: the votes of all of them count the same."
 SEPARATED = 15.0  # a coefficient this large, per typical value of its column
 FOR_BATTLES = {"link": "probit", "ties": "by item", "position": True}
+Problem: TypeAlias = BattleProblem | RankingLists
 OF_BATTLES = ("time", "judge", "by", "gold")  # arguments of fit
 FOR_RANKINGS = {
     "link": 'use link="logit"',
@@ -290,6 +279,8 @@ class Leaderboard(BaseEstimator):
     item_ties_: Any
     item_ties_std_: Any
     tie_width_: float | None
+    gold_power_: float | None
+    dependence_: float
 
     def __init__(
         self,
@@ -480,26 +471,11 @@ class Leaderboard(BaseEstimator):
             rankings = Rankings.of(lists, **more)
         problem, rng = RankingLists.of(rankings, item_features), as_generator(self.random_state)
         warn_about_graph(problem.links, rankings.items, self.penalty, "rankings")
+        self._forget()
         with blas_threads_for(problem.layout.size):
             with late_progress_bar("Ratings", 0) as show:
-                mode = self._maximum(problem, None, rng, show, len(rankings))
-                self.dependence_ = 1.0
-                if self.penalty == "evidence" and problem.group is not None:
-                    scores = problem.likelihood.group_scores(mode.params, problem.group)
-                    mode = self._with_dependence(problem, scores, mode, show)
-            _warn_about_maximum(problem, mode)
-            params, items = mode.params, problem.layout.items
-            scores = problem.likelihood.group_scores(params, problem.group)
-            spread_of = spread(mode, scores, items, self.n_draws, rng, dependence=self.dependence_)
-            self._set_ratings(
-                rankings, problem, params, mode.penalties, scores.n_groups, spread_of, rng
-            )
-        self.tie_, self.both_bad_ = float("nan"), 0.0
-        self.item_ties_ = self.item_ties_std_ = self.tie_width_ = None
-        self.gold_power_: float | None = None
-        self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
-        self.pair_counts_, self.pair_shares_ = problem.pair_shares(rankings, mode.params)
-        self.half_life_ = self.drift_ = self.width_ = self.category_ratings_ = None
+                _, mode = self._solved(problem, [], None, rng, show)
+            self._set_fitted(rankings, problem, mode, rng)
         self.has_item_features_ = item_features is not None
         return self
 
@@ -544,13 +520,7 @@ class Leaderboard(BaseEstimator):
             first, second, outcome, weight=weight, groups=groups, judge=judge, gold=gold,
             context=context, time=time, category=by,
         )  # fmt: skip
-        if (item_features is not None) != self.has_item_features_:
-            raise DataError(
-                "The leaderboard has features of items: pass item_features with a row for each of "
-                "the old and new items."
-                if self.has_item_features_
-                else "The leaderboard was fitted without item_features: fit it again with them."
-            )
+        self._check_item_features(item_features)
         check_parameters(self, self.parameters)
         before = self.__dict__.copy()
         try:
@@ -564,6 +534,7 @@ class Leaderboard(BaseEstimator):
         kinds = self._kinds(battles)
         if self.position or ("place" in kinds and self.judge_choice_ != "evidence"):
             check_order(battles)
+        self._forget()
         used = self._of_age(battles, item_features)
         problem = self._problem(used, item_features, kinds)
         if not problem.layout.ties:
@@ -574,7 +545,6 @@ class Leaderboard(BaseEstimator):
                 "that the features could."
             )
         warn_about_graph(problem.links, battles.items, self.penalty)
-        self.gold_power_, self.dependence_ = None, 1.0
         if battles.gold is not None and battles.judge is None:
             if battles.category is not None:
                 raise ParameterError(
@@ -591,7 +561,10 @@ class Leaderboard(BaseEstimator):
                 begin = self._warm_start(problem) if warm else None
                 drift = self._drift(used, item_features)
                 if drift is not None:
-                    walk = self._walk(used, problem, drift, show)
+                    walk = fit_walk(
+                        problem, drift, self.period, self._fixed, show, dated=used.dated
+                    )
+                    self.drift_ = walk.drift
                     return self._set_cells(battles, problem, walk, rng)
                 if used.category is not None:
                     boards = self._boards(used, problem, rng, show)
@@ -604,16 +577,16 @@ class Leaderboard(BaseEstimator):
                         problem = self._problem(used, item_features)
                         problem = problem.with_item_ties() if tied else problem
                         begin = self._warm_start(problem) if warm else None
-                problem, mode = self._with_judges(problem, kinds, begin, rng, show, start)
-                if self.penalty == "evidence" and problem.group is not None:
-                    scores = problem.scores(mode.params)
-                    mode = self._with_dependence(problem, scores, mode, show)
-            _warn_about_maximum(problem, mode)
-            if problem.layout.effects:
-                judged: Any = problem.likelihood
-                mode = averaged(judged, mode)
+                problem, mode = self._solved(problem, kinds, begin, rng, show, start)
             self._set_fitted(battles, problem, mode, rng)
         return self
+
+    def _forget(self) -> None:
+        """What only some models have."""
+        self.half_life_ = self.drift_ = self.width_ = None
+        self.categories_ = self.category_ratings_ = self.category_covariances_ = None
+        self.deviation_std_ = self.category_p_ = None
+        self.gold_power_, self.dependence_ = None, 1.0
 
     def _kinds(self, battles: Battles) -> list[str]:
         """The effects of judges that are considered.
@@ -632,9 +605,6 @@ class Leaderboard(BaseEstimator):
 
     def _of_age(self, battles: Battles, item_features: Any) -> Battles:
         """Battles with weights by their age; chooses the half-life, and checks options of time."""
-        self.half_life_ = self.drift_ = self.width_ = None
-        self.categories_ = self.category_ratings_ = self.category_covariances_ = None
-        self.deviation_std_ = self.category_p_ = None
         if self.half_life is None and self.drift is None:
             return battles
         if self.half_life is not None and self.drift is not None:
@@ -642,12 +612,10 @@ class Leaderboard(BaseEstimator):
         if battles.time is None:
             raise DataError("half_life and drift need the times of battles: pass time to fit.")
         if self.drift is not None:
-            if battles.judge is not None:
-                raise ParameterError("drift cannot be combined with judges: use half_life.")
-            if battles.category is not None:
-                raise ParameterError("drift cannot be combined with by: use half_life.")
-            if battles.gold is not None:
-                raise ParameterError("drift cannot be combined with gold: use half_life.")
+            given = {"judges": battles.judge, "by": battles.category, "gold": battles.gold}
+            for name, values in given.items():
+                if values is not None:
+                    raise ParameterError(f"drift cannot be combined with {name}: use half_life.")
             if self.penalty == "held-out":
                 raise ParameterError('With drift, penalty is "evidence" or a number.')
             return battles
@@ -658,18 +626,32 @@ class Leaderboard(BaseEstimator):
         else:
             self.half_life_ = float(self.half_life)  # type: ignore[arg-type]
             warn_about_short_half_life(battles, self.half_life_)
-        return battles if self.half_life_ is None else aged(battles, self.half_life_)
+        return self._aged(battles)
+
+    def _aged(self, battles: Battles) -> Battles:
+        half_life = self._fitted("half_life_")
+        return battles if half_life is None else aged(battles, half_life)
+
+    def _fitted(self, name: str) -> Any:
+        """An attribute; None in files of versions without it."""
+        return getattr(self, name, None)
 
     def _best_later(self, name: str, choices: list[Any], battles: Battles, features: Any) -> Any:
         """The value of a parameter with which earlier battles best predict later ones."""
 
         def fit(value: Any, earlier: Battles) -> Leaderboard:
-            board = clone(self).set_params(n_draws=100, **{name: value})
-            return board.fit(earlier, judges=self.judge_choice_, item_features=features)
+            return self._again(earlier, features, n_draws=100, **{name: value})
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about parts of the battles
             return best_on_later_battles(battles, choices, fit)
+
+    def _again(self, data: Any, item_features: Any, **options: Any) -> Leaderboard:
+        """The same model, with other options, fitted to other battles or rankings."""
+        board = clone(self).set_params(**options)
+        if isinstance(data, Rankings):
+            return board.fit_rankings(data, item_features=item_features)
+        return board.fit(data, judges=self.judge_choice_, item_features=item_features)
 
     def _drift(self, battles: Battles, features: Any) -> Any:
         """The drift, "evidence", or None if ratings do not drift."""
@@ -681,20 +663,6 @@ class Leaderboard(BaseEstimator):
         found = self._best_later("drift", choices, battles, features)
         self.drift_ = found or 0.0
         return found
-
-    def _walk(self, battles: Battles, problem: BattleProblem, drift: Any, show: Show) -> Walk:
-        """Ratings that drift, by period."""
-        counted = (battles.outcome != 3) & (battles.weight > 0)
-        assert battles.time is not None  # checked before
-        time = battles.time[counted]
-        span, unit = float(np.ptp(time)), YEAR if battles.dated else 1.0
-        length = self.period or (MONTH if battles.dated else max(span / PERIODS, 1e-300))
-        fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
-        if drift != "evidence":
-            fixed["steps"] = unit / (float(drift) ** 2 * length)
-        walk = fit_walk(problem, Periods.of(time, length), fixed, show)
-        self.drift_ = float(np.sqrt(unit / (walk.penalties["steps"] * length)))
-        return walk
 
     def _boards(
         self, battles: Battles, problem: BattleProblem, rng: np.random.Generator, show: Show
@@ -713,9 +681,9 @@ class Leaderboard(BaseEstimator):
             raise DataError(
                 f"Two or more categories or periods are needed: all battles are of {only!r}."
             )
-        fixed = {} if self.penalty == "evidence" else {"items": float(self.penalty)}
+        number = len(self.categories_)
         found = fit_boards(
-            problem, code, len(self.categories_), fixed, show, aged=self.half_life is not None
+            problem, code, number, self._fixed, show, aged=self.half_life is not None
         )
         self.category_ratings_, self.category_covariances_ = found.ratings, found.covariances
         self.deviation_std_ = found.deviation_std
@@ -801,22 +769,20 @@ class Leaderboard(BaseEstimator):
         drawn = root_of(board.covariance_) @ rng.standard_normal((len(self.items_), self.n_draws))
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
         board.draws_ = board.ratings_ + heavier * drawn.T
-        votes = board.battles_
-        if self.half_life_ is not None:
-            votes = aged(votes, self.half_life_)
+        votes = self._aged(board.battles_)
         votes = votes.take(votes.outcome != 3)
         p = board.predict_proba(*votes.items[votes.pairs].T, context=votes.context)
         counts = votes.weight[:, None] * np.eye(3)[votes.outcome]
         if p.shape[1] == 2:
             counts = counts[:, :2] + 0.5 * counts[:, 2:]
         one, two = votes.pairs.T
-        board.pair_counts_, board.pair_shares_ = _by_pair(one, two, counts, p, len(self.items_))
+        board.pair_counts_, board.pair_shares_ = by_pair(one, two, counts, p, len(self.items_))
         return board
 
     def _check_whole(self) -> None:
         """Refuse what needs the battles of all categories, if only those of one are here."""
         check_is_fitted(self)
-        if getattr(self, "category_ratings_", None) is None:
+        if self._fitted("category_ratings_") is None:
             return
         only = set(self.battles_.category.tolist())
         if len(only) == 1:
@@ -824,9 +790,27 @@ class Leaderboard(BaseEstimator):
                 f"This is the leaderboard of {only.pop()!r}: ask the one of all categories."
             )
 
+    def _check_item_features(self, given: Any) -> None:
+        """Refuse another model than that of the fit."""
+        fitted = bool(self._fitted("has_item_features_"))
+        if (given is not None) != fitted:
+            raise DataError(
+                "Pass item_features, with a row for each item, if they were passed to fit: the "
+                f"leaderboard was fitted {'with' if fitted else 'without'} item_features."
+            )
+
+    def _timed(self, item_features: Any) -> Battles:
+        """The battles; raises an error if they have no times."""
+        self._check_whole()
+        self._check_item_features(item_features)
+        data = self.battles_
+        if isinstance(data, Rankings) or data.time is None:
+            raise DataError("as_of and history need the times of battles: pass time to fit.")
+        return data
+
     def _check_categories(self) -> None:
         self._check_whole()
-        if getattr(self, "category_ratings_", None) is None:
+        if self._fitted("category_ratings_") is None:
             raise DataError("The battles have no categories: pass by to fit.")
 
     def _set_cells(
@@ -838,15 +822,13 @@ class Leaderboard(BaseEstimator):
     ) -> Leaderboard:
         if not walk.converged:
             warn_about_convergence()
-        deviations = (
-            root_of(walk.covariance) @ rng.standard_normal((len(walk.covariance), self.n_draws))
-        ).T
-        spread_of = walk.covariance, deviations
+        V = walk.covariance
+        deviations = (root_of(V) @ rng.standard_normal((len(V), self.n_draws))).T
         self._set_ratings(
-            battles, problem, walk.params, walk.penalties, walk.n_groups, spread_of, rng
+            battles, problem, walk.params, walk.penalties, walk.n_groups, (V, deviations), rng
         )
-        self._set_battles(battles, problem, walk.params)
-        self._set_panel(problem.layout, np.zeros(0), Panel.none(), {})
+        self._set_outcomes(battles, problem, walk.params)
+        self._set_panel(problem, Panel.none(), walk.penalties)
         return self
 
     def as_of(self, time: Any, *, item_features: Any = None) -> Leaderboard:
@@ -874,10 +856,8 @@ class Leaderboard(BaseEstimator):
         >>> len(board.as_of(23).battles_)
         24
         """
-        self._check_whole()
-        data = self.battles_
-        if isinstance(data, Rankings) or data.time is None:
-            raise DataError("as_of and history need the times of battles: pass time to fit.")
+        data = self._timed(item_features)
+        assert data.time is not None
         (when,), dated = check_times([time], 1, lambda k: "as_of")
         if dated != data.dated:
             kinds = ["numbers", "dates"]
@@ -891,7 +871,7 @@ class Leaderboard(BaseEstimator):
             counted = until.category[(until.outcome != 3) & (until.weight > 0)]
             if len(set(counted.tolist())) < 2:
                 until = replace(until, category=None)
-        return clone(self).fit(until, judges=self.judge_choice_, item_features=item_features)
+        return self._again(until, item_features)
 
     def history(
         self,
@@ -931,12 +911,10 @@ class Leaderboard(BaseEstimator):
             With a row for each time and each item that had a battle until then: `to_frame`,
             `to_table` and `plot`.
         """
-        self._check_whole()
+        data = self._timed(item_features)
+        assert data.time is not None
         check_value("n_times", n_times, Whole(1))
         self._check_elo(elo)
-        data = self.battles_
-        if isinstance(data, Rankings) or data.time is None:
-            raise DataError("as_of and history need the times of battles: pass time to fit.")
         if every is not None:
             if times is not None:
                 raise ParameterError("times and every both name times: use one of them.")
@@ -997,28 +975,24 @@ class Leaderboard(BaseEstimator):
 
     def _maximum(
         self,
-        problem: BattleProblem | RankingLists,
+        problem: Problem,
         begin: Array | None,
         rng: np.random.Generator,
         show: Show,
-        n: int,
     ) -> Mode:
-        """The maximum of the likelihood of n battles or rankings, with its penalties."""
+        """The maximum of the likelihood, with its penalties."""
         likelihood = problem.likelihood
         if self.penalty == "evidence":
             before = {} if begin is None else {"items": float(np.log(self.penalty_))}
             return by_evidence(likelihood, {}, begin, before, show)
         if self.penalty == "held-out":
-            group = problem.group
-            if group is None:
-                group = np.arange(n)
+            group = np.arange(len(problem)) if problem.group is None else problem.group
             if group.max() < 1:
                 raise DataError("penalty='held-out' needs two or more groups of battles.")
             return by_held_out(likelihood, problem.without, group, rng, begin, show)
-        fixed = {"items": float(self.penalty)}
         if len(problem.layout.groups) == 1:
-            return maximize(likelihood, fixed, begin)
-        return by_evidence(likelihood, fixed, begin, show=show)
+            return maximize(likelihood, self._fixed, begin)
+        return by_evidence(likelihood, self._fixed, begin, show=show)
 
     def _chosen(
         self, problem: BattleProblem, kinds: list[str], begin: Array | None, show: Show
@@ -1029,61 +1003,70 @@ class Leaderboard(BaseEstimator):
         evidence of effects would take them for signs of their judges.
         """
 
-        def choose(likelihood: Likelihood) -> tuple[list[str], Start]:
-            judges = len(problem.judges), problem.features.shape[1]
-            return choose_effects(likelihood, *judges, kinds, self._fixed, begin=begin, show=show)
-
-        found, start = choose(problem.likelihood)
+        votes = self._votes(problem, show)
+        found, start = votes.choose(kinds, begin)
         if found and problem.group is not None:
-            judged = problem.likelihood, len(problem.judges), problem.features.shape[1], found
-            likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
+            likelihood, mode = votes.maximum(found, start)
             scores = replace(problem, likelihood=likelihood).scores(mode.params)
             worth = dependence_of(mode, scores, problem.layout.items)
             if worth >= DEPENDENT:
-                return choose(problem.likelihood.divided(worth))
+                return replace(votes, plain=votes.plain.divided(worth)).choose(kinds, begin)
         return found, start
+
+    def _votes(self, problem: BattleProblem, show: Show = unseen) -> Votes:
+        n_features = problem.features.shape[1]
+        return Votes(problem.likelihood, len(problem.judges), n_features, self._fixed, show)
 
     @property
     def _fixed(self) -> dict[str, float]:
         """Penalties that are given."""
         return {} if isinstance(self.penalty, str) else {"items": float(self.penalty)}
 
-    def _with_judges(
+    def _solved(
         self,
-        problem: BattleProblem,
+        problem: Problem,
         kinds: list[str],
         begin: Array | None,
         rng: np.random.Generator,
         show: Show,
         start: Start | None = None,
-    ) -> tuple[BattleProblem, Mode]:
+    ) -> tuple[Any, Mode]:
+        """As `_with_judges`, with the penalty of the evidence where groups count less."""
+        problem, mode = self._with_judges(problem, kinds, begin, rng, show, start)
+        if self.penalty != "evidence" or problem.group is None:
+            return problem, mode
+        likelihood: Any = problem.likelihood
+        worth = dependence_of(mode, problem.scores(mode.params), problem.layout.items)
+        if worth < DEPENDENT:
+            return problem, mode
+        self.dependence_ = worth
+        own = {k: v / worth for k, v in mode.penalties.items() if k != "items"}
+        log = {"items": float(np.log(mode.penalties["items"]))}
+        found = by_evidence(likelihood.divided(worth), own, mode.params, log, show)
+        penalties = mode.penalties | {"items": found.penalties["items"] * worth}
+        return problem, maximize(likelihood, penalties, found.params)
+
+    def _with_judges(
+        self,
+        problem: Problem,
+        kinds: list[str],
+        begin: Array | None,
+        rng: np.random.Generator,
+        show: Show,
+        start: Start | None = None,
+    ) -> tuple[Any, Mode]:
         """The maximum, and the problem with the effects of judges of these kinds."""
-        if not kinds:
+        if isinstance(problem, RankingLists) or not kinds:
             problem = problem.without_judges()
-            return problem, self._maximum(problem, begin, rng, show, len(problem.row))
-        judged = problem.likelihood, len(problem.judges), problem.features.shape[1], kinds
+            return problem, self._maximum(problem, begin, rng, show)
+        votes = self._votes(problem, show)
         if start is None:
-            _, start = first_guess(*judged, self._fixed, begin)
-        likelihood, mode = by_evidence_of_judges(*judged, self._fixed, start, show)
+            _, start = votes.first_guess(kinds, begin)
+        likelihood, mode = votes.maximum(kinds, start)
         problem = replace(problem, likelihood=likelihood)
         if self.penalty == "held-out":
-            mode = self._maximum(problem, mode.params, rng, show, len(problem.row))
+            mode = self._maximum(problem, mode.params, rng, show)
         return problem, mode
-
-    def _with_dependence(
-        self, problem: BattleProblem | RankingLists, scores: GroupScores, mode: Mode, show: Show
-    ) -> Mode:
-        """The maximum with the penalty of the evidence, where groups of battles count less."""
-        likelihood = problem.likelihood
-        self.dependence_ = dependence_of(mode, scores, problem.layout.items)
-        if self.dependence_ < DEPENDENT:
-            self.dependence_ = 1.0
-            return mode
-        own = {k: v / self.dependence_ for k, v in mode.penalties.items() if k != "items"}
-        start = {"items": float(np.log(mode.penalties["items"]))}
-        found = by_evidence(likelihood.divided(self.dependence_), own, mode.params, start, show)
-        penalties = mode.penalties | {"items": found.penalties["items"] * self.dependence_}
-        return maximize(likelihood, penalties, found.params)
 
     def _warm_start(self, problem: BattleProblem) -> Array:
         """The present parameters by item; new items and judges start at zero."""
@@ -1095,82 +1078,77 @@ class Leaderboard(BaseEstimator):
             params[layout.columns] = self.coef_ * problem.scales
         if layout.ties and "tie" in self.params_:
             params[layout.tie] = self.params_["tie"]
-        before = getattr(self, "item_ties_", None)  # older files have none
+        before = self._fitted("item_ties_")
         if layout.n_item_ties and before is not None:
             params[layout.item_ties][:n] = before
         return params
 
     def _set_fitted(
-        self, battles: Battles, problem: BattleProblem, mode: Mode, rng: np.random.Generator
+        self, data: Battles | Rankings, problem: Problem, mode: Mode, rng: np.random.Generator
     ) -> None:
-        layout, params = problem.layout, mode.params
-        scores = problem.scores(params)
-        if problem.time is not None and np.ptp(problem.time):
-            drift = SeenDrift.of(problem.likelihood, params, problem, problem.row)
-            if self.half_life is None:
-                warn_about_drift(drift, dated=battles.dated, grouped=problem.group is not None)
-            else:
-                warn_about_half_life(drift, scores, self.half_life)
-                scores = drift.added_to(scores)
-        if POSITION not in problem.names:
-            warn_about_position(problem, params)
+        _warn_about_maximum(problem, mode)
+        likelihood: Any = problem.likelihood
+        layout = problem.layout
+        if layout.effects:
+            mode = averaged(likelihood, mode)
+        scores = problem.scores(mode.params)
+        if isinstance(problem, BattleProblem) and isinstance(data, Battles):
+            if problem.time is not None and np.ptp(problem.time):
+                drift = SeenDrift.of(problem, mode.params)
+                drift.warn(scores, self.half_life, dated=data.dated, group=problem.group)
+                if self.half_life is not None:
+                    scores = drift.added_to(scores)
+            if POSITION not in problem.names:
+                warn_about_position(problem, mode.params)
         with late_progress_bar("Intervals", self.n_draws) as show:
-            covariance, deviations = spread(
+            spread_of = spread(
                 mode, scores, layout.items, self.n_draws, rng, show, dependence=self.dependence_
             )
-        panel = Panel.of(problem.likelihood, len(problem.judges), mode, covariance, deviations)
-        params, covariance, deviations = panel.of_the_mean(
-            problem.likelihood, mode, covariance, deviations, rng
-        )
-        self._set_ratings(
-            battles, problem, params, mode.penalties, scores.fewest, (covariance, deviations), rng
-        )
-        self._set_battles(battles, problem, mode.params)
+        panel = Panel.of(likelihood, len(problem.judges), mode, *spread_of)
+        params, spread_of = panel.of_the_mean(likelihood, mode, *spread_of, rng)
+        self._set_ratings(data, problem, params, mode.penalties, scores.fewest, spread_of, rng)
+        self._set_outcomes(data, problem, mode.params)
         self.params_["slip"] = params[layout.slip]
-        self._set_panel(layout, problem.judges, panel, mode.penalties)
+        self._set_panel(problem, panel, mode.penalties)
 
-    def _set_panel(
-        self, layout: Layout, judges: NDArray[Any], panel: Panel, penalties: Mapping[str, float]
-    ) -> None:
+    def _set_panel(self, problem: Problem, panel: Panel, penalties: Mapping[str, float]) -> None:
         """The judges and their effects, with slopes relative to their mean."""
-        self.judges_, self.judge_kinds_ = judges, list(layout.effects)
+        self.judges_, self.judge_kinds_ = problem.judges, list(problem.layout.effects)
         widths = np.array([penalties.get(kind, np.inf) ** -0.5 for kind in KINDS])
         self.judge_widths_ = widths / np.array([panel.slope, 1.0, 1.0, 1.0])
         panel = panel.relative()
         self.judge_effects_, self.judge_covariances_ = panel.mean, panel.covariance
         self.judge_shares_ = panel.share
 
-    def _set_battles(self, battles: Battles, problem: BattleProblem, params: Array) -> None:
+    def _set_outcomes(self, data: Any, problem: Problem, params: Array) -> None:
         """Ties, shares of outcomes, and the share of battles in which both are bad."""
-        layout = problem.layout
+        layout, of_rankings = problem.layout, isinstance(problem, RankingLists)
         if layout.ties:
             self.tie_ = float(np.exp(params[layout.tie][0]))
             self.params_["tie"] = params[layout.tie]
         else:
-            self.tie_ = float("nan") if self.ties == "half" else 0.0
-        bad = battles.outcome == 3
-        self.both_bad_ = float((battles.weight * bad).sum() / battles.weight.sum())
-        self.pair_counts_, self.pair_shares_ = _pair_shares(problem, params)
+            self.tie_ = float("nan") if of_rankings or self.ties == "half" else 0.0
+        bad = np.zeros(1) if of_rankings else data.weight * (data.outcome == 3)
+        self.both_bad_ = float(bad.sum() / data.weight.sum())
+        self.pair_counts_, self.pair_shares_ = problem.pair_shares(params)
 
     def _set_ratings(
         self,
-        battles: Battles | Rankings,
-        problem: BattleProblem | RankingLists,
+        data: Battles | Rankings,
+        problem: Problem,
         params: Array,
-        penalties: dict[str, float],
+        penalties: Mapping[str, float],
         n_groups: int,
         spread_of: tuple[Array | None, Array],
         rng: np.random.Generator,
     ) -> None:
         """Ratings and coefficients with their errors, from the covariance and from draws."""
         layout, (covariance, deviations) = problem.layout, spread_of
-        self.n_groups_ = n_groups
-        warn_about_groups(self.n_groups_)
-        df = max(self.n_groups_ - 1, 1)
+        self.n_groups_, df = n_groups, max(n_groups - 1, 1)
+        warn_about_groups(n_groups)
         # With few groups, draws are from Student's t distribution, as intervals are.
         heavier = np.sqrt(df / rng.chisquare(df, size=(self.n_draws, 1)))
-        self.battles_ = battles
-        self.items_ = battles.items
+        self.battles_, self.items_ = data, data.items
         self.ratings_ = problem.ratings(params)
         draws = problem.ratings(deviations)
         if covariance is None:
@@ -1245,7 +1223,7 @@ class Leaderboard(BaseEstimator):
         if of_rankings:
             bad = np.full(len(self.items_), np.nan)
         else:
-            bad = self._both_bad_shares(list(self.battles_.pairs.T), len(self.items_))
+            bad = self._shares_of(3, self.battles_.pairs.T, len(self.items_))
         columns = {
             "item": self.items_[order],
             "rating": rating[order],
@@ -1292,17 +1270,17 @@ class Leaderboard(BaseEstimator):
         (fixed,) = self._numbers([anchor[0]])
         return int(fixed), float(anchor[1])
 
-    def _both_bad_shares(self, codes: list[Index], n: int) -> Array:
-        """By item or pair, the share of battles in which both are bad; NaN without battles.
+    def _shares_of(self, outcome: int, codes: Sequence[Index], n: int, *, among: int = 4) -> Array:
+        """By item or pair, the share of an outcome among those below; NaN without battles.
 
         `codes` has one or more numbers below n for each battle.
         """
         b = self.battles_
-        total, bad = np.zeros(n), np.zeros(n)
+        weight, total, found = b.weight * (b.outcome < among), np.zeros(n), np.zeros(n)
         for code in codes:
-            total += np.bincount(code, b.weight, n)
-            bad += np.bincount(code, b.weight * (b.outcome == 3), n)
-        return np.divide(bad, total, out=np.full(n, np.nan), where=total > 0)
+            total += np.bincount(code, weight, n)
+            found += np.bincount(code, weight * (b.outcome == outcome), n)
+        return np.divide(found, total, out=np.full(n, np.nan), where=total > 0)
 
     def _quantile(self, level: float) -> float:
         """Standard errors on each side of an interval."""
@@ -1486,14 +1464,14 @@ class Leaderboard(BaseEstimator):
             shift = shift + values @ self.coef_[begin : begin + width]
         d = self.ratings_[a] - self.ratings_[b]
         tie = self.params_.get("tie")
-        item_ties = getattr(self, "item_ties_", None)
+        item_ties = self._fitted("item_ties_")
         if tie is not None and item_ties is not None:
             tie = tie + item_ties[a] + item_ties[b]
         elif tie is not None:
             tie = np.full(len(a), tie[0])
         slip = self.params_.get("slip", np.zeros(0))
         number = self._judge_numbers(judge, len(a))
-        if not getattr(self, "judge_kinds_", []):  # also in older files
+        if not self._fitted("judge_kinds_"):
             tau = np.zeros(len(a)) if tie is None else tie
             return np.exp(MODELS[self.link, tie is not None](d + shift, tau).log_p).T
         panel = Panel(self.judge_effects_, self.judge_covariances_, self.judge_shares_)
@@ -1586,7 +1564,9 @@ class Leaderboard(BaseEstimator):
                 shown |= {name: values, f"{name}, interval": intervals(low, high, 2)}
         z = np.full(len(self.judges_), -np.inf)  # where right answers tell who is careless
         if "slope" in self.judge_kinds_ and self.battles_.gold is None:
-            z = self._slope_scores()
+            problem = self._problem(self._aged(self.battles_), None)
+            votes = Votes(problem.likelihood, len(problem.judges), 0, {})
+            z = votes.slope_scores(votes.ratings())
         said = remarks(found, z)
         order = np.argsort([not remark for remark in said], kind="stable")
         for each in (columns, shown):
@@ -1594,13 +1574,6 @@ class Leaderboard(BaseEstimator):
             each["remark"] = [said[k] for k in order]
         note = "" if self.judge_kinds_ else ALIKE
         return BoardTable(columns, dict.fromkeys(shown, ".2f"), note, shown)
-
-    def _slope_scores(self) -> Array:
-        half_life = getattr(self, "half_life_", None)  # older files have none
-        votes = self.battles_ if half_life is None else aged(self.battles_, half_life)
-        problem = BattleProblem.of(votes, link=self.link, ties=self.ties, position=self.position)
-        plain = problem.likelihood
-        return slope_scores(plain, len(problem.judges), 0, plain_ratings(plain, {}))
 
     def item_ties(self) -> BoardTable:
         """How often the battles of each item are tied, by item, with intervals.
@@ -1613,11 +1586,6 @@ class Leaderboard(BaseEstimator):
         if self.ties != "by item":
             raise DataError('Items have tie parameters of their own with ties="by item".')
         b, n = self.battles_, len(self.items_)
-        weight = b.weight * (b.outcome != 3)
-        total, tied = np.zeros(n), np.zeros(n)
-        for code in b.pairs.T:
-            total += np.bincount(code, weight, n)
-            tied += np.bincount(code, weight * (b.outcome == 2), n)
         effect, error = np.zeros(n), np.full(n, np.nan)
         if self.item_ties_ is not None:
             effect, error = self.item_ties_, self._quantile(self.level) * self.item_ties_std_
@@ -1628,7 +1596,7 @@ class Leaderboard(BaseEstimator):
             "ties": (self.tie_ * np.exp(effect))[order],
         }
         low, high = ((self.tie_ * np.exp(effect + side * error))[order] for side in (-1, 1))
-        share = np.divide(tied, total, out=np.full(n, np.nan), where=total > 0)[order]
+        share = self._shares_of(2, b.pairs.T, n, among=3)[order]
         columns = shown | {"low": low, "high": high, "share": share}
         note = "Tie parameters in battles with an average item."
         if self.item_ties_ is None:
@@ -1720,7 +1688,7 @@ class Leaderboard(BaseEstimator):
         if isinstance(self.battles_, Rankings):
             columns["both_bad"] = np.full(len(i), np.nan)
         else:
-            bad = self._both_bad_shares([pair], len(codes))
+            bad = self._shares_of(3, [pair], len(codes))
             columns["both_bad"] = bad[np.searchsorted(codes, i * n + j)]
         columns["z"], columns["p"] = shown["z"], shown["p"] = surprise(total, observed, predicted)
         if np.nansum(columns["both_bad"]):
@@ -1813,12 +1781,8 @@ class Leaderboard(BaseEstimator):
         """
         check_is_fitted(self)
         check_value("by", by, Choice("battles", "groups"))
-        if (item_features is not None) != self.has_item_features_:
-            raise DataError(
-                "Pass item_features to fragility if, and only if, they were passed to fit."
-            )
-        # Files of earlier versions have neither.
-        if getattr(self, "drift_", None) or getattr(self, "category_ratings_", None) is not None:
+        self._check_item_features(item_features)
+        if self._fitted("drift_") or self._fitted("category_ratings_") is not None:
             raise DataError(
                 "fragility is for one rating of each item, without drift and categories: use "
                 "half_life, or battles of one category."
@@ -1831,7 +1795,8 @@ class Leaderboard(BaseEstimator):
         falls = self._falls(item_features, pairs, units)
 
         def again(removed: Index) -> Leaderboard:
-            return self._refitted(self.battles_.take(units.without(removed)), item_features)
+            data = self.battles_.take(units.without(removed))
+            return self._again(data, item_features, n_draws=100)
 
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # about battles without some of them
@@ -1846,42 +1811,29 @@ class Leaderboard(BaseEstimator):
             error = float(np.sqrt(V[0, 0] + V[1, 1] - 2 * V[0, 1]))
         return self._critical() * error
 
-    def _refitted(self, data: Battles | Rankings, item_features: Any) -> Leaderboard:
-        """The same model, fitted to other battles, with few draws."""
-        board = clone(self).set_params(n_draws=100)
-        if isinstance(data, Rankings):
-            return board.fit_rankings(data, item_features=item_features)
-        return board.fit(data, judges=self.judge_choice_, item_features=item_features)
-
     def _falls(self, item_features: Any, pairs: Index, units: Removable) -> Array:
         """By how much the difference of each pair falls without each unit, to first order."""
         data, rng = self.battles_, as_generator(self.random_state)
-        problem: BattleProblem | RankingLists
+        number, begin, kinds = units.number, None, self._fitted("judge_kinds_") or []
+        problem: Any
         with warnings.catch_warnings(), blas_threads_for(len(self.items_)):
             warnings.simplefilter("ignore")
             if isinstance(data, Rankings):
                 problem = RankingLists.of(data, item_features)
-                mode = self._maximum(problem, None, rng, unseen, len(data))
-                matrix = problem.likelihood.unit_scores(mode.params, units.number, len(units))
             else:
-                half_life = getattr(self, "half_life_", None)
-                used = data if half_life is None else aged(data, half_life)
-                kinds = getattr(self, "judge_kinds_", [])
+                used = self._aged(data)
                 problem = self._problem(used, item_features, kinds)
-                if getattr(self, "item_ties_", None) is not None:
+                if self._fitted("item_ties_") is not None:
                     problem = problem.with_item_ties()
                 begin = None if kinds else self._warm_start(problem)
                 # Weights of old battles may be 0.
                 counted = (used.outcome != 3) & (used.weight > 0)
-                number = units.number[counted]
+                number = number[counted]
                 if used.gold is not None and used.judge is None:
                     problem, _ = with_gold_votes(problem, used)
                     number = np.concatenate((number[used.gold[counted] >= 0], number))
-                problem, mode = self._with_judges(problem, kinds, begin, rng, unseen)
-                matrix = GroupScores.of(
-                    problem.likelihood, mode.params, problem.row, problem.outcome, problem.weight,
-                    number,
-                ).matrix  # fmt: skip
+            problem, mode = self._with_judges(problem, kinds, begin, rng, unseen)
+            matrix = problem.unit_scores(mode.params, number)
         # Ratings are linear in the parameters.
         contrasts = np.zeros((len(pairs), problem.layout.size))
         contrasts[np.arange(len(pairs)), pairs[:, 0]] = 1.0
@@ -1919,7 +1871,7 @@ def _check_for_rankings(board: Leaderboard, of_battles: Mapping[str, Any]) -> No
             raise ParameterError(f"{name}{value} is for battles: {instead}.")
 
 
-def _warn_about_maximum(problem: BattleProblem | RankingLists, mode: Mode) -> None:
+def _warn_about_maximum(problem: Problem, mode: Mode) -> None:
     """Warn if a coefficient grows without bound, or the maximum was not found."""
     large = abs(mode.params[problem.layout.columns]) > SEPARATED
     if large.any():
@@ -1976,31 +1928,3 @@ def _read(table: Any, *, context: Any = (), **columns: Any) -> Battles:
         reasons = ", ".join(f"{count:,} {reason}" for reason, count in found.dropped.items())
         warn(f"Rows that are left out: {reasons}.")
     return found.battles
-
-
-def _pair_shares(problem: BattleProblem, params: Array) -> tuple[Array, Array]:
-    """For each pair of items: numbers of both and counts of outcomes; and predicted shares."""
-    t, likelihood = problem.likelihood.tally, problem.likelihood
-    n = problem.layout.items.stop
-    return _by_pair(t.first, t.second, likelihood.counts.T, likelihood.probabilities(params), n)
-
-
-def _by_pair(first: Index, second: Index, counts: Array, p: Array, n: int) -> tuple[Array, Array]:
-    """The same from battles of n items: their counts and probabilities of outcomes.
-
-    Outcomes are in the order: the first of the two wins, the second wins, and ties if these have a
-    model.
-    """
-    low, high = np.minimum(first, second), np.maximum(first, second)
-    code, pair = np.unique(low * n + high, return_inverse=True)
-    counts = counts.copy()
-    expected = p * counts.sum(axis=1, keepdims=True)
-    turned = first > second
-    for values in (counts, expected):
-        values[turned, :2] = values[turned, 1::-1]
-    rows = len(first)
-    total = sp.csr_array((np.ones(rows), (pair, np.arange(rows))), shape=(len(code), rows))
-    observed, predicted = (np.asarray(total @ values) for values in (counts, expected))
-    sums = predicted.sum(axis=1, keepdims=True)  # 0 where weights of votes cancel
-    shares = np.divide(predicted, sums, out=np.full_like(predicted, np.nan), where=sums != 0)
-    return np.column_stack((code // n, code % n, observed)), shares

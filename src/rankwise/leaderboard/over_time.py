@@ -30,7 +30,7 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import pairwise
-from typing import Any, Self
+from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
@@ -51,6 +51,7 @@ from rankwise.leaderboard.battle_likelihood import (
     gram_of,
     maximize,
     mixed,
+    outcome_counts,
     over_widths,
     tally,
 )
@@ -108,34 +109,37 @@ class SeenDrift:
     gap: Array
 
     @classmethod
-    def of(
-        cls, likelihood: Likelihood, params: Array, problem: BattleProblem, row: Index
-    ) -> SeenDrift:
-        """From the battles of a problem, whose rows in the likelihood are given.
+    def of(cls, problem: BattleProblem, params: Array) -> SeenDrift:
+        """From the battles of a problem.
 
         Periods have battles of equal weight. If the likelihood is by category, an item is another
         item in each. The variance of a score is its information times the mean weight of the
         period, times a number that fits the squares of all scores of groups.
         """
         assert problem.time is not None  # checked before
-        n, items = problem.layout.items.stop, likelihood.layout.items.stop
+        likelihood, row, n = problem.likelihood, problem.row, len(problem.features)
+        items = problem.layout.items.stop
         period, gap = _of_equal_weight(problem.time, abs(problem.weight))
         P = len(gap)
         code, cell = np.unique(row * P + period, return_inverse=True)
         old, at = likelihood.tally.take(code // P), code % P
-        sums = np.bincount(3 * cell + problem.outcome, problem.weight, 3 * len(code))
-        counts = np.asarray(sums, dtype=np.float64).reshape(-1, 3)
+        counts = outcome_counts(cell, problem.outcome, problem.weight, len(code))
         cells = replace(likelihood, tally=replace(old, counts=counts))
         _, g, h = cells.expansion(params)
         entries = cells.entries_at(params)
-        rated = [(q, at * n + cells.item_of(i, n), x) for q, i, x in entries if i[0] < items]
+        rated = [
+            (q, at * n + cells.item_of(i), x)
+            for q, i, x in entries
+            if not isinstance(i, int) and i.max() < items
+        ]
         score, information = np.zeros((2, P * n))
         response: Any = sp.csr_array((cells.layout.size, P * n))
         for r, j, z in rated:
             score += np.bincount(j, z * g[r], P * n)
             information += np.bincount(j, z * z * h[r, r], P * n)
             for q, i, x in entries:
-                part = sp.coo_array((h[q, r] * x * z, (i, j)), shape=response.shape)
+                where = np.broadcast_to(i, j.shape), j
+                part = sp.coo_array((h[q, r] * x * z, where), shape=response.shape)
                 response = response + part.tocsr()
         unit = np.arange(len(row)) if problem.group is None else problem.group
         _, unit = np.unique(unit * P + period, return_inverse=True)
@@ -146,7 +150,7 @@ class SeenDrift:
         noise *= squares / (noise @ information.sum(axis=1))
         # An item changes relative to its opponents, which change as well.
         r, _, z = rated[0]
-        pair = np.sort([cells.item_of(side, n) for side in (old.first, old.second)], axis=0)
+        pair = np.sort([cells.item_of(side) for side in (old.first, old.second)], axis=0)
         pairs, number = np.unique(pair[0] * n + pair[1], return_inverse=True)
         met = np.square(np.bincount(number, z * z * h[r, r]))
         shared = np.bincount(pairs // n, met, n) + np.bincount(pairs % n, met, n)
@@ -185,44 +189,41 @@ class SeenDrift:
             found.append(self.response @ later.reshape(len(steps), -1).T)
         return np.concatenate(found, axis=1).T
 
+    def warn(
+        self, scores: GroupScores, half_life: Any, *, dated: bool, group: Index | None
+    ) -> None:
+        """Warn if ratings change by more than chance, and more than a half-life can follow.
+
+        In a steady state, the variance by chance is proportional to 1 / half-life, and the variance
+        by changes to the half-life. Their sum is the smallest where the two are equal.
+        """
+        if self.p_none > SURE or isinstance(half_life, str):
+            return
+        if half_life is None:
+            span, unit = (YEAR, "a year") if dated else (float(self.gap.sum()), "over all time")
+            warn(
+                f"Ratings change by {np.sqrt(self.variance * span):.2g} {unit}, more than by "
+                "chance, but all battles count the same. So intervals are too narrow for the "
+                'latest ratings: use drift="evidence" or half_life="auto".'
+                + (" If battles of a session depend on each other, pass groups." * (group is None))
+            )
+            return
+        items = slice(0, self.response.shape[1] // len(self.gap))
+        squares = scores.matrix[:, items].multiply(scores.matrix[:, items]).sum(axis=0)
+        moved = np.square(self.rows[:, items]).sum(axis=0)
+        seen = squares > 0
+        ratio = float(np.median(moved[seen] / squares[seen]))
+        if ratio > LATE:
+            warn(
+                f"Ratings change faster than half_life={half_life:g} can follow: old battles "
+                f"mislead more than chance does. Use about {half_life / np.sqrt(ratio):.2g}, "
+                'half_life="auto" or drift="evidence".'
+            )
+
     def added_to(self, scores: GroupScores) -> GroupScores:
         """Scores that vary by chance and through changes of ratings."""
         rows = sp.csr_array(self.rows / np.sqrt(scores.correction))
         return replace(scores, matrix=sp.vstack((scores.matrix, rows)).tocsr())
-
-
-def warn_about_drift(drift: SeenDrift, *, dated: bool, grouped: bool) -> None:
-    """Warn if ratings that are taken as constant change by more than chance."""
-    if drift.p_none > SURE:
-        return
-    span, unit = (YEAR, "a year") if dated else (float(drift.gap.sum()), "over all time")
-    warn(
-        f"Ratings change by {np.sqrt(drift.variance * span):.2g} {unit}, more than by chance, but "
-        "all battles count the same. So intervals are too narrow for the latest ratings: use "
-        'drift="evidence" or half_life="auto".'
-        + ("" if grouped else " If battles of a session depend on each other, pass groups.")
-    )
-
-
-def warn_about_half_life(drift: SeenDrift, scores: GroupScores, half_life: float | str) -> None:
-    """Warn if a given half-life is so long that ratings are wrong mainly because they change.
-
-    In a steady state, the variance by chance is proportional to 1 / half-life, and the variance by
-    changes to the half-life. Their sum is the smallest where the two are equal.
-    """
-    if isinstance(half_life, str) or drift.p_none > SURE:
-        return
-    items = slice(0, drift.response.shape[1] // len(drift.gap))
-    squares = scores.matrix[:, items].multiply(scores.matrix[:, items]).sum(axis=0)
-    moved = np.square(drift.rows[:, items]).sum(axis=0)
-    seen = squares > 0
-    ratio = float(np.median(moved[seen] / squares[seen]))
-    if ratio > LATE:
-        warn(
-            f"Ratings change faster than half_life={half_life:g} can follow: old battles mislead "
-            f"more than chance does. Use about {half_life / np.sqrt(ratio):.2g}, "
-            'half_life="auto" or drift="evidence".'
-        )
 
 
 def warn_about_short_half_life(battles: Battles, half_life: float) -> None:
@@ -312,75 +313,105 @@ def log_losses(board: Any, battles: Battles) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class Periods:
-    """Times divided into periods of equal length; the last ends with the latest time.
+class CellLikelihood(Likelihood):
+    """The likelihood as if an item were another item in each period or category.
 
-    `number` is the period of each battle, among those with battles, and `gap` the number of
-    lengths from one such period to the next.
+    Such an item is a cell, in the order of categories; `item` and `category` are of each cell.
     """
 
-    number: Index
-    gap: Array
-    length: float
+    item: Index
+    category: Index
 
     @classmethod
-    def of(cls, time: Array, length: float) -> Periods:
-        back = np.floor((time.max() - time) / length)
-        found, number = np.unique(-back, return_inverse=True)
-        return cls(number, np.diff(found), length)
+    def of(cls, problem: BattleProblem, category: Index, *, every: bool = False) -> BattleProblem:
+        """The problem with cells that have battles, or with every cell."""
+        t, n = problem.likelihood.tally, problem.layout.items.stop
+        sides = [n * category + side[problem.row] for side in (t.first, t.second)]
+        code, cell = np.unique(np.concatenate(sides), return_inverse=True)
+        if every:
+            code, cell = np.arange(n * (int(category.max()) + 1)), np.concatenate(sides)
+        first, second = cell.reshape(2, -1)
+        counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
+        layout = problem.layout.with_parts(n_items=len(code))
+        cells = cls(counts, layout, problem.likelihood.link, code % n, code // n)
+        return replace(problem, likelihood=cells, row=row)
 
-    def __len__(self) -> int:
-        return len(self.gap) + 1
+    def item_of(self, rated: Index) -> Index:
+        return np.asarray(self.item[rated])
 
-
-def rest_of(plain: Likelihood, h: Array) -> tuple[Array, Array]:
-    """Minus second derivatives by a rating and another parameter, and by two others."""
-    t, total = plain.tally, plain.layout.items.stop
-    size = plain.layout.size - total
-    border, entries = np.zeros((total, size)), []
-    for q, i, x in plain.entries[2:]:
-        w, a = h[0, q] * x, i - total
-        for sign, item in ((1.0, t.first), (-1.0, t.second)):
-            added = np.bincount(item * size + a, sign * w, total * size)
-            border += added.reshape(total, size)
-        entries.append((q, a, x))
-    return border, gram_of(entries, h, size, dense=True) if size else np.zeros((0, 0))
+    def rest(self, h: Array) -> tuple[Array, Array]:
+        """Minus second derivatives by a rating and another parameter, and by two others."""
+        t, total = self.tally, self.layout.items.stop
+        size = self.layout.size - total
+        border, entries = np.zeros((total, size)), []
+        for q, i, x in self.entries[2:]:
+            w, a = h[0, q] * x, i - total
+            for sign, item in ((1.0, t.first), (-1.0, t.second)):
+                added = np.bincount(item * size + a, sign * w, total * size)
+                border += added.reshape(total, size)
+            entries.append((q, a, x))
+        return border, gram_of(entries, h, size, dense=True)
 
 
 @dataclass(frozen=True, eq=False)
-class CellMatrix:
-    """Minus second derivatives by the ratings of all cells, and by the other parameters.
+class WalkMatrix:
+    """Minus second derivatives by the ratings of all periods, and by the other parameters.
 
-    A cell is a period or a category. `blocks` has a block per cell, of which only the upper
-    triangle is filled, and `border` the derivatives by a rating and another parameter.
+    `blocks` has a block per period, of which only the upper triangle is filled, and `border` the
+    derivatives by a rating and another parameter. `root` are the factors of steps.
     """
 
     blocks: Array
     border: Array
     corner: Array
+    root: Array
 
     @classmethod
-    def of(cls, plain: Likelihood, n: int, h: Array) -> Self:
-        """From second derivatives by the predictors, where items of cells are separate items."""
+    def of(cls, plain: CellLikelihood, root: Array, h: Array) -> WalkMatrix:
+        """From second derivatives by the predictors."""
         t, total = plain.tally, plain.layout.items.stop
-        # The cell is part of the number of an item.
+        n = total // len(root)
+        # The period is part of the number of a cell.
         code = np.minimum(t.first, t.second) * n + np.maximum(t.first, t.second) % n
         sums = np.bincount(code, -h[0, 0], total * n)
         blocks = np.asarray(sums, dtype=np.float64).reshape(-1, n, n)
         own = np.bincount(t.first, h[0, 0], total) + np.bincount(t.second, h[0, 0], total)
         blocks[:, np.arange(n), np.arange(n)] += own.reshape(-1, n)
-        return cls(blocks, *rest_of(plain, h))
-
-
-@dataclass(frozen=True, eq=False)
-class WalkMatrix(CellMatrix):
-    """The cells are periods."""
+        return cls(blocks, *plain.rest(h), root)
 
     def diagonal(self) -> Array:
         """By first ratings and steps, for gaps of 1."""
         own = np.einsum("pii->pi", self.blocks)
         later = np.cumsum(own[::-1], axis=0)[::-1]
         return np.concatenate((later.ravel(), self.corner.diagonal()))
+
+    def curvature(self, precision: Array, items: slice, level: float) -> WalkCurvature:
+        """With `precision` of first ratings and steps, and `level` on all first ratings."""
+        (P, n, _), root = self.blocks.shape, self.root
+        links = precision[n : n * P].reshape(P - 1, n) / root[1:] ** 2
+        here = np.arange(n)
+        factors: list[tuple[Array, bool]] = []
+        for p in range(P):
+            K = self.blocks[p].T.copy(order="F")  # only its lower triangle is used
+            if p == 0:
+                K[here, here] += precision[:n]
+                K += level
+            else:
+                inverse, _ = dpotri(factors[-1][0], lower=1)
+                K[here, here] += links[p - 1]
+                inverse *= links[p - 1][:, None]
+                inverse *= links[p - 1]
+                K -= inverse
+            if p < P - 1:
+                K[here, here] += links[p]
+            if not np.isfinite(K[here, here]).all():
+                raise LinAlgError("not finite")
+            factors.append(cho_factor(K, lower=True, overwrite_a=True, check_finite=False))
+        made = WalkCurvature(factors, links, self.border, self.border, (np.eye(1), True), root)
+        solved = made.solve_ratings(self.border)
+        corner = self.corner + np.diag(precision[n * P :]) - self.border.T @ solved
+        factor = cho_factor(corner, lower=True) if len(corner) else (np.eye(0), True)
+        return replace(made, solved=solved, corner=factor)
 
 
 @dataclass(frozen=True, eq=False)
@@ -391,7 +422,7 @@ class WalkLikelihood:
     were another item.
     """
 
-    plain: Likelihood
+    plain: CellLikelihood
     n_items: int
     gap: Array
 
@@ -401,9 +432,8 @@ class WalkLikelihood:
 
     @cached_property
     def layout(self) -> Layout:
-        n, old = self.n_items, self.plain.layout
-        steps = n * (self.n_periods - 1)
-        return Layout.of(n, old.n_columns, ties=old.ties, item_ties=old.n_item_ties, steps=steps)
+        n = self.n_items
+        return self.plain.layout.with_parts(n_items=n, steps=n * (self.n_periods - 1))
 
     @cached_property
     def root(self) -> Array:
@@ -428,11 +458,7 @@ class WalkLikelihood:
         by_rating = self.plain.gather(at, g)
         later = np.cumsum(by_rating[:end].reshape(self.n_periods, -1)[::-1], axis=0)[::-1]
         gradient = np.concatenate(((later * self.root).ravel(), by_rating[end:]))
-        return value, gradient, WalkMatrix.of(self.plain, self.n_items, h)
-
-    def curvature(self, matrix: WalkMatrix, precision: Array, level: float) -> WalkCurvature:
-        """With `precision` of first ratings and steps, and `level` on all first ratings."""
-        return WalkCurvature.of(matrix, precision, level, self.root)
+        return value, gradient, WalkMatrix.of(self.plain, self.root, h)
 
 
 @dataclass(frozen=True, eq=False)
@@ -450,40 +476,13 @@ class WalkCurvature:
     corner: tuple[Array, bool]
     root: Array
 
-    @classmethod
-    def of(cls, matrix: WalkMatrix, precision: Array, level: float, root: Array) -> WalkCurvature:
-        P, n, _ = matrix.blocks.shape
-        links = precision[n : n * P].reshape(P - 1, n) / root[1:] ** 2
-        here = np.arange(n)
-        factors: list[tuple[Array, bool]] = []
-        for p in range(P):
-            K = matrix.blocks[p].T.copy(order="F")  # only its lower triangle is used
-            if p == 0:
-                K[here, here] += precision[:n]
-                K += level
-            else:
-                inverse, _ = dpotri(factors[-1][0], lower=1)
-                K[here, here] += links[p - 1]
-                inverse *= links[p - 1][:, None]
-                inverse *= links[p - 1]
-                K -= inverse
-            if p < P - 1:
-                K[here, here] += links[p]
-            if not np.isfinite(K[here, here]).all():
-                raise LinAlgError("not finite")
-            factors.append(cho_factor(K, lower=True, overwrite_a=True, check_finite=False))
-        made = cls(factors, links, matrix.border, matrix.border, (np.eye(1), True), root)
-        solved = made.solve_ratings(matrix.border)
-        corner = matrix.corner + np.diag(precision[n * P :]) - matrix.border.T @ solved
-        factor = cho_factor(corner, lower=True) if len(corner) else (np.eye(0), True)
-        return replace(made, solved=solved, corner=factor)
-
     def solve_ratings(self, R: Array) -> Array:
         """The inverse of the part of ratings, times columns."""
         P, n = len(self.factors), len(self.factors[0][0])
         z = R.reshape(P, n, -1).copy()
-        for p in range(P):
-            if p:
+        begin = int(np.argmax(z.any(axis=(1, 2))))  # zeros before stay zeros
+        for p in range(begin, P):
+            if p > begin:
                 z[p] += self.links[p - 1][:, None] * z[p - 1]
             z[p] = cho_solve(self.factors[p], z[p], check_finite=False)
         for p in range(P - 2, -1, -1):
@@ -500,23 +499,6 @@ class WalkCurvature:
             return x
         y = cho_solve(self.corner, R[end:] - self.border.T @ x)
         return np.concatenate((x - self.solved @ y, y))
-
-    def solve_last(self) -> Array:
-        """The inverse's columns of the last period's ratings and of the other parameters."""
-        P, n = len(self.factors), len(self.factors[0][0])
-        size = self.border.shape[1]
-        x = np.zeros((P, n, n + size))
-        x[-1, :, :n] = cho_solve(self.factors[-1], np.eye(n), check_finite=False)
-        for p in range(P - 2, -1, -1):
-            x[p, :, :n] = cho_solve(
-                self.factors[p], self.links[p][:, None] * x[p + 1, :, :n], check_finite=False
-            )
-        ratings = x.reshape(P * n, n + size)
-        if not size:
-            return np.asarray(ratings)
-        given = np.concatenate((-self.border.T @ ratings[:, :n], np.eye(size)), axis=1)
-        y = cho_solve(self.corner, given)
-        return np.concatenate((ratings - self.solved @ y, y))
 
     def log_det(self) -> float:
         """The logarithm of the determinant, up to a constant."""
@@ -558,38 +540,40 @@ class Walk:
     penalties: dict[str, float]
     converged: bool
     n_groups: int
-
-
-def by_cell(problem: BattleProblem, cell: Index, n_cells: int) -> tuple[Likelihood, Index]:
-    """The likelihood as if an item were another item in each cell; and the row of each battle."""
-    t, shift = problem.likelihood.tally, problem.layout.items.stop * cell
-    first, second = t.first[problem.row] + shift, t.second[problem.row] + shift
-    counts, row = tally(first, second, problem.outcome, problem.weight, t.x[problem.row])
-    old = problem.layout
-    n_items, n_ties = old.items.stop * n_cells, old.n_item_ties
-    layout = Layout.of(n_items, old.n_columns, ties=old.ties, item_ties=n_ties)
-    return Likelihood(counts, layout, problem.likelihood.link), row
+    drift: float
 
 
 def fit_walk(
     problem: BattleProblem,
-    periods: Periods,
+    drift: Any,
+    period: float | None,
     fixed: dict[str, float],
     show: Show,
+    *,
+    dated: bool,
 ) -> Walk:
     """Fit drifting ratings to the battles of a problem.
 
-    `fixed` are penalties that the evidence does not choose: "items" (1 / variance of first ratings)
-    and "steps" (1 / variance of a change over one period).
+    `drift` is the standard deviation of a change in a year, or in a unit of times that are not
+    dates; unless a number, it is chosen by the evidence, as are penalties that are not `fixed`.
+    Ratings are constant within periods of equal length, the last of which ends with the latest
+    battle.
     """
-    n, P = problem.layout.items.stop, len(periods)
+    time = problem.time
+    assert time is not None  # checked before
+    unit = YEAR if dated else 1.0
+    length = period or (MONTH if dated else max(float(np.ptp(time)) / PERIODS, 1e-300))
+    if drift != "evidence":
+        fixed = fixed | {"steps": unit / (float(drift) ** 2 * length)}
+    ago, number = np.unique(-np.floor((time.max() - time) / length), return_inverse=True)
+    n, P = problem.layout.items.stop, len(ago)
     if 8 * P * n * n > LARGEST:
         raise DataError(
             f"Drift of {n:,} items over {P} periods needs {8 * P * n * n / 2**30:.0f} GiB: give "
             "period a larger number, or use half_life."
         )
-    plain, row = by_cell(problem, periods.number, P)
-    likelihood = WalkLikelihood(plain, n, periods.gap)
+    cells: Any = CellLikelihood.of(problem, number, every=True)
+    likelihood = WalkLikelihood(cells.likelihood, n, np.diff(ago))
     # Ratings that do not change are a good start.
     rough = dict.fromkeys(problem.layout.groups, 1.0)
     still = maximize(problem.likelihood, rough, tolerance=1e-2).params
@@ -601,12 +585,11 @@ def fit_walk(
         mode = by_evidence(likelihood, fixed, begin, {"steps": 3.0}, show, tolerance=FINE)
     parts, p_none, none = [(1.0, mode)], 0.0, mode
     if "steps" not in fixed and P > 1 and P * n**3 <= INTEGRATED:
-        scale = CHANGE_SCALE / float(np.sqrt(periods.gap.sum()))
+        scale = CHANGE_SCALE / float(np.sqrt(likelihood.gap.sum()))
         parts, p_none, none = over_widths(likelihood, mode, "steps", scale)
     last, covariances = [], []
     for _, part in parts:
-        ratings = likelihood.ratings(part.params)
-        scores = GroupScores.of(plain, ratings, row, problem.outcome, problem.weight, problem.group)
+        scores = cells.scores(likelihood.ratings(part.params))
         covariances.append(_last_covariance(likelihood, part, scores))
         last.append(_last_params(likelihood, part))
     weights = np.array([weight for weight, _ in parts])
@@ -620,7 +603,8 @@ def fit_walk(
     if len(parts) > 1:
         widths = np.array([part.penalties["steps"] ** -0.5 for _, part in parts])
         penalties["steps"] = float(weights @ widths) ** -2
-    return Walk(params, covariance, penalties, mode.converged, scores.n_groups)
+    found = float(np.sqrt(unit / (penalties["steps"] * length)))
+    return Walk(params, covariance, penalties, mode.converged, scores.fewest, found)
 
 
 def _last_params(likelihood: WalkLikelihood, mode: Mode) -> Array:
@@ -637,14 +621,13 @@ def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores
     With the gram M of scores, the derivatives H of the likelihood, the curvature K = H + P and the
     columns E of these parameters, X = K^-1 E: the covariance X' (M + P) X is E' X + X' (M - H) X.
     """
-    curvature: Any = mode.curvature
+    curvature = mode.curvature
     n, end = likelihood.n_items, len(curvature.border)
-    X = curvature.solve_last()
-    gram = scores.matrix.T @ scores.matrix * scores.correction
+    X = curvature.solve_by_rating(np.eye(likelihood.layout.size)[:, end - n :])
     plain = likelihood.plain
     at = likelihood.ratings(mode.params)
     _, g, h = plain.expansion(at)
-    rest = gram - plain.gram(at, g, h, dense=False)
+    rest = scores.outer() - plain.gram(at, g, h, dense=False)
     # Early periods hardly matter; their part is squared.
     size = abs(X[:end]).reshape(-1, n * X.shape[1]).max(axis=1)
     begin = n * int(np.argmax(size > FORGOTTEN * size.max()))

@@ -16,7 +16,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import scipy.sparse as sp
@@ -29,7 +29,6 @@ from rankwise.errors import DataError, warn
 from rankwise.leaderboard.battle_likelihood import (
     GroupScores,
     Layout,
-    PlainCurvature,
     RatedItems,
     column_scales,
     item_feature_rows,
@@ -88,9 +87,6 @@ class Block:
             if kept.any():
                 ties.append(Tie(row[kept], begin[kept], int(size)))
         return cls(item, x, number, single.astype(np.float64), ties)
-
-    def __len__(self) -> int:
-        return len(self.item)
 
     @cached_property
     def pairs(self) -> tuple[Index, Index]:
@@ -182,7 +178,7 @@ def tied(d: Array) -> tuple[Array, Array, Array]:
 
 
 @dataclass(frozen=True, eq=False)
-class RankingLikelihood(PlainCurvature):
+class RankingLikelihood:
     """Log-likelihood of rankings as a function of ratings and coefficients."""
 
     blocks: list[Block]
@@ -251,19 +247,13 @@ class RankingLikelihood(PlainCurvature):
         parts = [[upper + upper.T, sp.csr_array(across)], [sp.csr_array(across.T), corner]]
         return value, gradient, sp.block_array(parts).tocsr()
 
-    def group_scores(self, params: Array, group: Index | None) -> GroupScores:
-        """Gradients, summed within groups of rankings; None: rankings are independent."""
-        group = np.arange(len(self.weight)) if group is None else group
-        used = np.unique(group[np.concatenate([block.number for block in self.blocks])])
-        return GroupScores(self.unit_scores(params, group, int(group.max()) + 1)[used], len(used))
-
-    def unit_scores(self, params: Array, unit: Index, n_units: int) -> Sparse:
-        """Gradients, summed within units of rankings: a row for each, a column per parameter."""
+    def group_scores(self, params: Array, group: Index) -> Sparse:
+        """Gradients, summed within groups of rankings: a row for each, a column per parameter."""
         data, rows, columns = [], [], []
         for block in self.blocks:
             g = block.derivatives(self.scores(params, block), second=False)[1]
             g *= self.weight[block.number][:, None]
-            number = unit[block.number]
+            number = group[block.number]
             data.append(g.ravel())
             rows.append(np.repeat(number, g.shape[1]))
             columns.append(block.item.ravel())
@@ -272,7 +262,7 @@ class RankingLikelihood(PlainCurvature):
                 rows.append(number)
                 columns.append(np.full(len(g), self.layout.columns.start + c))
         entries = (np.concatenate(data), (np.concatenate(rows), np.concatenate(columns)))
-        return sp.coo_array(entries, shape=(n_units, self.layout.size)).tocsr()
+        return sp.coo_array(entries, shape=(int(group.max()) + 1, self.layout.size)).tocsr()
 
 
 @dataclass(frozen=True, eq=False)
@@ -282,9 +272,10 @@ class RankingLists(RatedItems):
     Features of items are the last columns.
     """
 
+    judges: ClassVar[Array] = np.zeros(0)  # rankings have none
     likelihood: RankingLikelihood
+    rankings: Rankings
     x: Array
-    links: tuple[Index, Index]
     group: Index | None
     names: list[str]
     scales: Array
@@ -322,7 +313,10 @@ class RankingLists(RatedItems):
         layout = Layout.of(len(r.items), len(names))
         group = None if r.groups is None else number_labels(r.groups)[1]
         likelihood = RankingLikelihood(blocks, r.weight, layout)
-        return cls(likelihood, x, r.neighbours(), group, names, scales, features)
+        return cls(likelihood, r, x, group, names, scales, features)
+
+    def __len__(self) -> int:
+        return len(self.rankings)
 
     @property
     def layout(self) -> Layout:
@@ -333,12 +327,31 @@ class RankingLists(RatedItems):
         w, given = self.likelihood.weight, self.likelihood.with_weights
         return given(np.where(out, 0.0, w)), given(np.where(out, w, 0.0))
 
-    def pair_shares(self, rankings: Rankings, params: Array) -> tuple[Array, Array]:
+    @property
+    def links(self) -> tuple[Index, Index]:
+        """Each item of a ranking beside each item of the next place."""
+        return self.rankings.neighbours()
+
+    def without_judges(self) -> RankingLists:
+        return self
+
+    def scores(self, params: Array) -> GroupScores:
+        """Gradients of the log-likelihood, summed within groups."""
+        group = np.arange(len(self)) if self.group is None else self.group
+        used = np.unique(group[np.concatenate([block.number for block in self.likelihood.blocks])])
+        return GroupScores(self.unit_scores(params, group)[used], len(used))
+
+    def unit_scores(self, params: Array, unit: Index) -> Sparse:
+        """Gradients, summed within units of rankings: a row for each, a column per parameter."""
+        return self.likelihood.group_scores(params, unit)
+
+    def pair_shares(self, params: Array) -> tuple[Array, Array]:
         """For each pair of items: numbers of both and how often each was ahead; predicted shares.
 
         Of two items of a ranking, the first is ahead with probability 1 / (1 + exp(-eta)), where
         eta is the difference of their scores, whoever else takes part.
         """
+        rankings = self.rankings
         better, worse = rankings.pairs()
         n, weight = len(rankings.items), rankings.weight[rankings.ranking[better]]
         one, two = rankings.item[better], rankings.item[worse]

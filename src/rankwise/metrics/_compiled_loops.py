@@ -2,8 +2,8 @@
 
 Every function takes the labels of several queries, query by query and best score first.
 ``tied`` marks a row that has the score of the row before it in its query. Query g ends at
-``indptr[g + 1]``; rows from ``stops[g]`` on were not retrieved and have no rank. With ``average``,
-a value is the expectation over a random order of tied rows; otherwise rows keep their order.
+``indptr[g + 1]``; rows from ``stops[g]`` on were not retrieved and have no rank. A value is the
+expectation over a random order of tied rows.
 `values`, of shape (queries, cut-offs), is 0 at first and filled in. All are linear in the number of
 rows.
 
@@ -25,23 +25,17 @@ Bools: TypeAlias = NDArray[np.bool_]
 
 
 @compiled
-def _block_end(tied: Bools, p: int, hi: int, average: bool) -> int:
-    """The end of the rows that tie with row p; without `average`, the row after p."""
+def _block_end(tied: Bools, p: int, hi: int) -> int:
+    """The end of the rows that tie with row p."""
     end = p + 1
-    while average and end < hi and tied[end]:
+    while end < hi and tied[end]:
         end += 1
     return end
 
 
 @compiled
 def cascade_curves(
-    stopping: Array,
-    tied: Bools,
-    indptr: Ints,
-    stops: Ints,
-    average: bool,
-    ks: Ints,
-    values: Array,
+    stopping: Array, tied: Bools, indptr: Ints, stops: Ints, ks: Ints, values: Array
 ) -> None:
     """Expected reciprocal rank at each of the ascending cut-offs `ks`.
 
@@ -55,7 +49,7 @@ def cascade_curves(
         j = 0
         p = lo
         while p < stop:
-            end = _block_end(tied, p, stops[g], average)
+            end = _block_end(tied, p, stops[g])
             depth = min(end, stop) - p
             passing = np.zeros(depth + 1)
             passing[0] = 1.0
@@ -91,7 +85,7 @@ def count_pairs(
         lo, hi = indptr[g], indptr[g + 1]
         p = lo
         while p < hi:
-            end = _block_end(tied, p, hi, True)
+            end = _block_end(tied, p, hi)
             for q in range(p, end):
                 k = level[q]
                 counts[g, 3] -= seen[k]

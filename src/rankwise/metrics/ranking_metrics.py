@@ -12,7 +12,7 @@ import inspect
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial, update_wrapper
-from typing import Any, NamedTuple, Protocol, TypeAlias, cast
+from typing import Any, Protocol, TypeAlias, cast
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,12 +21,7 @@ from rankwise.backends.arrays import Index
 from rankwise.errors import DataError, UndefinedMetricError
 from rankwise.graph.query_groups import QueryGroups
 from rankwise.metric_names import Metric, Undefined, register
-from rankwise.metrics._compiled_loops import (
-    Array,
-    Bools,
-    Ints,
-    cascade_curves,
-)
+from rankwise.metrics._compiled_loops import Array, Bools, Ints, cascade_curves
 from rankwise.metrics.ranked_queries import (
     GRADES,
     RankedQueries,
@@ -338,11 +333,8 @@ def average_precision(
     >>> average_precision([1, 0], [0.5, 0.5])  # rank one or two
     0.75
     """
-
-    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        return precision_curves(part, score_ties == "average", relevant, cutoffs)
-
-    return divided(at_cutoffs(curves, ranked, k), _n_relevant(ranked, relevant))
+    curves = partial(precision_curves, relevant=relevant)
+    return divided(at_cutoffs(curves, ranked, k, score_ties), _n_relevant(ranked, relevant))
 
 
 @_relevance_metric(
@@ -580,13 +572,12 @@ def expected_reciprocal_rank(
     small = labels < 1.0
     stopping[small] = np.expm1(labels[small] * np.log(2.0)) * np.exp2(-highest)  # no digits lost
 
-    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        values = np.zeros((len(part.stops), len(cutoffs)))
-        rows = stopping[part.rows], part.tied, part.indptr, part.stops
-        cascade_curves(*rows, score_ties == "average", cutoffs, values)
+    def curves(part: RankedRows, ks: Ints) -> Array:
+        values = np.zeros((len(part.stops), len(ks)))
+        cascade_curves(stopping[part.rows], part.tied, part.indptr, part.stops, ks, values)
         return values
 
-    values = at_cutoffs(curves, ranked, k)
+    values = at_cutoffs(curves, ranked, k, score_ties)
     return divided(values, np.maximum.reduceat(stopping, ranked.groups.indptr[:-1]) > 0)
 
 
@@ -646,31 +637,27 @@ def ndcg(
     _check_gains(ranked.labels, gain)
     gains, discounts = partial(_gain, gain=gain), partial(_discounts, discount=discount)
 
-    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
+    def curves(part: RankedRows, ks: Ints) -> Array:
         indptr = part.indptr
-        top = TopRows.of(indptr, part.stops, discounts, cutoffs)
-        found = top.sums(part, gains, score_ties == "average")
+        top = TopRows.of(indptr, part.stops, discounts, ks)
+        found = top.sums(part, gains)
         if (part.stops < indptr[1:]).any():
-            top = TopRows.of(indptr, indptr[1:], discounts, cutoffs)
+            top = TopRows.of(indptr, indptr[1:], discounts, ks)
         best = top.weighted(gains(-sort_queries(-part.labels, indptr)[top.rows]))
         return np.minimum(divided(found, best), 1.0)
 
-    return at_cutoffs(curves, ranked, k)
+    return at_cutoffs(curves, ranked, k, score_ties)
 
 
 def _first_relevant(
     ranked: RankedQueries, k: Any, relevant: float, score_ties: str, *, reciprocal: bool
 ) -> Array:
     """The probability of a relevant row among the first k, or its expected reciprocal rank."""
-
-    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        tied = part.tied if score_ties == "average" else np.zeros_like(part.tied)
-        return first_relevant(part._replace(tied=tied), relevant, reciprocal, cutoffs)
-
-    return divided(at_cutoffs(curves, ranked, k), _n_relevant(ranked, relevant) > 0)
+    curves = partial(first_relevant, relevant=relevant, reciprocal=reciprocal)
+    return divided(at_cutoffs(curves, ranked, k, score_ties), _n_relevant(ranked, relevant) > 0)
 
 
-def first_relevant(part: RankedRows, relevant: float, reciprocal: bool, ks: Ints) -> Array:
+def first_relevant(part: RankedRows, ks: Ints, relevant: float, reciprocal: bool) -> Array:
     """The probability that a relevant row is among the first k, for each k of `ks`.
 
     With `reciprocal`, the first relevant row counts 1 / rank instead of 1. Of n tied rows with r
@@ -711,11 +698,10 @@ def _relevant_among(
     def hits(labels: Array) -> Array:
         return (labels >= relevant).astype(np.float64)
 
-    def curves(part: RankedRows, cutoffs: NDArray[np.int64]) -> Array:
-        top = TopRows.of(part.indptr, part.stops, weights, cutoffs)
-        return top.sums(part, hits, score_ties == "average")
+    def curves(part: RankedRows, ks: Ints) -> Array:
+        return TopRows.of(part.indptr, part.stops, weights, ks).sums(part, hits)
 
-    return at_cutoffs(curves, ranked, k)
+    return at_cutoffs(curves, ranked, k, score_ties)
 
 
 def _n_relevant(ranked: RankedQueries, relevant: float) -> NDArray[np.int64]:
@@ -764,9 +750,14 @@ def _discounts(n_ranks: int, discount: str) -> Array:
 
 
 def at_cutoffs(
-    curves: Callable[[RankedRows, NDArray[np.int64]], Array], ranked: RankedQueries, k: Any
+    curves: Callable[[RankedRows, Ints], Array], ranked: RankedQueries, k: Any, score_ties: str
 ) -> Array:
-    """Values for each cut-off of k, from a function of some queries and ascending cut-offs."""
+    """Values for each cut-off of k, from a function of some queries and ascending cut-offs.
+
+    With ``score_ties="order"``, rows with equal scores keep the order of the input.
+    """
+    if score_ties == "order":
+        ranked = replace(ranked, tied=np.zeros_like(ranked.tied))
     cutoffs = np.asarray(ranked.groups.sizes.max() if k is None else k, dtype=np.int64)
     ascending, where = np.unique(cutoffs, return_inverse=True)
     values = ranked.map_parts(lambda part: curves(part, ascending))
@@ -809,12 +800,12 @@ class TopRows:
         ends = np.minimum(starts[:-1, None] + ks, starts[1:, None])
         return cls(rows, weights(int(sizes.max()))[ranks], starts, ends)
 
-    def sums(self, part: RankedRows, score: Callable[[Array], Array], average: bool) -> Array:
+    def sums(self, part: RankedRows, score: Callable[[Array], Array]) -> Array:
         """The sum of the scores of labels times weights down to each cut-off.
 
-        With `average`, the score of a row is the mean over the rows that tie with it.
+        The score of a row is the mean over the rows that tie with it.
         """
-        if not (average and part.tied.any()):
+        if not part.tied.any():
             return self.weighted(score(part.labels[self.rows]))
         first, n = _blocks(part.tied)
         means = np.repeat(np.add.reduceat(score(part.labels), first) / n, n)
@@ -825,12 +816,12 @@ class TopRows:
         return _sums(values * self.weights, self.starts, self.ends)
 
 
-def precision_curves(part: RankedRows, average: bool, relevant: float, ks: Ints) -> Array:
+def precision_curves(part: RankedRows, ks: Ints, relevant: float) -> Array:
     """The sum of the precisions at the relevant rows among the first k, for each k of `ks`."""
     labels, tied, indptr, stops = part.labels, part.tied, part.indptr, part.stops
     hits = labels >= relevant
     ends = np.minimum(indptr[:-1, None] + ks, stops[:, None])
-    if average and tied.any():
+    if tied.any():
         ranks = np.arange(1, len(hits) + 1) - np.repeat(indptr[:-1], np.diff(indptr))
         return _sums(_mean_found(hits, tied, indptr) / ranks, indptr, ends)
     rows = np.flatnonzero(hits)
@@ -1029,11 +1020,12 @@ def weighted_concordance(y: Any, scores: Any, qid: Any, weights: Array) -> float
         query, block, score = code[order], level[order] >> (bit + 1), place[order]
         is_above = (level[order] >> bit) & 1 == 1
         below, above = (np.where(side, weights[order], 0.0) for side in (~is_above, is_above))
-        blocks, ties = _Runs.of(query, block), _Runs.of(query, block, score)
+        blocks, ties = _runs(query, block), _runs(query, block, score)
         before = np.cumsum(below) - below
-        lower = before[ties.start] - before[blocks.start]
-        correct += np.bincount(query, above * (lower + 0.5 * ties.sums(below)), groups.n_groups)
-        total += np.bincount(query, above * blocks.sums(below), groups.n_groups)
+        lower = before[ties] - before[blocks]
+        in_ties, in_blocks = np.bincount(ties, below), np.bincount(blocks, below)
+        correct += np.bincount(query, above * (lower + 0.5 * in_ties[ties]), groups.n_groups)
+        total += np.bincount(query, above * in_blocks[blocks], groups.n_groups)
     if not (total > 0).any():
         raise UndefinedMetricError(
             f"The score is not defined for any of the {groups.n_groups} queries: each has only one "
@@ -1042,20 +1034,8 @@ def weighted_concordance(y: Any, scores: Any, qid: Any, weights: Array) -> float
     return float((correct[total > 0] / total[total > 0]).mean())
 
 
-class _Runs(NamedTuple):
-    """Runs of rows that have the same values in some columns."""
-
-    starts: Index
-    start: Index  # of the run of each row
-
-    @classmethod
-    def of(cls, *columns: Index) -> _Runs:
-        new = np.ones(len(columns[0]), dtype=bool)
-        new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
-        starts = np.flatnonzero(new)
-        return cls(starts, np.repeat(starts, np.diff(np.append(starts, len(new)))))
-
-    def sums(self, values: Array) -> Array:
-        """The sum over the run of each row."""
-        lengths = np.diff(np.append(self.starts, len(values)))
-        return np.repeat(np.add.reduceat(values, self.starts), lengths)
+def _runs(*columns: Index) -> Index:
+    """Where each row's run begins, of rows that have the same values in some columns."""
+    new = np.ones(len(columns[0]), dtype=bool)
+    new[1:] = np.logical_or.reduce([column[1:] != column[:-1] for column in columns])
+    return np.maximum.accumulate(np.where(new, np.arange(len(new)), 0))
