@@ -246,7 +246,8 @@ def ask(
         def begin(made: list[Any], pictures: Log, words: str, aim: Goal) -> Session:
             """The session of items from the page."""
             given = {**settings, "question": words or question, "goal": wanted or aim}
-            new = _begin(path, unknown.secret, made, pictures, given, strategy, people)
+            typed = unknown.secret, made, pictures
+            new = _open(path, path, columns, given, strategy, people, typed)
             running.enter_context(new)
             show_links(new)
             return new
@@ -293,32 +294,6 @@ def _is_begun(path: Path) -> bool:
         return any(entry.kind == "items" for entry in log.entries())
 
 
-def _begin(
-    path: Path,
-    secret: str,
-    made: list[Any],
-    pictures: Log,
-    settings: dict[str, Any],
-    strategy: str,
-    raters: list[str],
-) -> Session:
-    """A new session in a file, with the key of links that are known already."""
-    from rankwise.asking import Session
-    from rankwise.asking.log import Log
-
-    log = Log(path)
-    try:
-        log.append("session", {"secret": secret})
-        log.take_files(pictures, {item.image for item in made})
-        found = Session(made, log=log, strategy=strategy, **settings)
-        for rater in raters:
-            found.add_rater(rater)
-        return found
-    except BaseException:
-        log.discard()
-        raise
-
-
 def _open(
     items: Path | None,
     path: Path,
@@ -326,10 +301,12 @@ def _open(
     settings: dict[str, Any],
     strategy: str,
     raters: list[str],
+    typed: tuple[str, list[Any], Log] | None = None,
 ) -> Session:
     """The session of a file, with the items that were given; None: the demo.
 
-    If it is refused, a new file does not stay.
+    Items may be `typed` on the page: the key of links that are known already, the items, and their
+    pictures. If the session is refused, a new file does not stay.
     """
     from rankwise.asking import Session
     from rankwise.asking.items import demo_items, demo_settings
@@ -343,7 +320,11 @@ def _open(
     log = Log(path)
     try:
         made = None
-        if items is None:
+        if typed is not None:
+            secret, made, pictures = typed
+            log.append("session", {"secret": secret})
+            log.take_files(pictures, {item.image for item in made})
+        elif items is None:
             made = demo_items(log.put_file)
             given = {name: value for name, value in settings.items() if value is not None}
             settings = demo_settings() | given

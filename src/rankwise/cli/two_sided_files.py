@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rankwise.cli.data_options import ColumnOptions
-from rankwise.cli.options import RankerOptions, refuse, split_names
+from rankwise.cli.options import RankerOptions, refuse_all, split_names
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError
 from rankwise.rankers import ranker_class
@@ -29,9 +29,8 @@ class TableRankerOptions(RankerOptions):
 def refuse_unused(data: ColumnOptions) -> None:
     """Refuse options of columns that tables with features on both sides do not have."""
     known = {"ignore", "separator", "decimal", "thousands", "format"}
-    for name in {field.name for field in fields(data)} - known:
-        if getattr(data, name) not in (None, False):
-            refuse(name, "Tables with features on both sides have numbers only: leave this out.")
+    others = {name: value for name, value in vars(data).items() if name not in known}
+    refuse_all(others, "Tables with features on both sides have numbers only: leave this out.")
 
 
 def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnOptions) -> None:
