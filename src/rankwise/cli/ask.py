@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import Count, InputFile, grouped, refuse, split_names
+from rankwise.cli.options import Count, InputFile, grouped, refuse, refuse_all, split_names
 from rankwise.cli.terminal import complain, note
 from rankwise.errors import MissingExtraError
 from rankwise.tables import plural
@@ -312,9 +312,8 @@ def _open(
     from rankwise.asking.items import demo_items, demo_settings
     from rankwise.asking.log import Log, is_session_file
 
-    for name, value in vars(columns).items():
-        if items == path and value is not None:
-            refuse(name, f"{items} is an earlier session: its items are known.")
+    if items == path:
+        refuse_all(vars(columns), f"{items} is an earlier session: its items are known.")
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")
     log = Log(path)

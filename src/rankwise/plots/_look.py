@@ -152,7 +152,13 @@ def axis_names(names: Iterable[Any]) -> list[str]:
         start = len(re.sub(r"\w*$", "", alike_to))  # whole words
         for label in those:
             short[label] = name if len(those) == 1 else _shortened(f"\u2026{label[start:]}")
-    return [short[label] for label in labels] if len(set(short.values())) == len(short) else labels
+    differ = len(set(short.values())) == len(short)
+    return [plain(short[label] if differ else label) for label in labels]
+
+
+def plain(text: str) -> str:
+    """A text in which matplotlib takes no dollar sign for the begin of a formula."""
+    return re.sub(r"(?<!\\)\$", r"\$", text)
 
 
 def _shortened(label: str) -> str:
@@ -209,7 +215,7 @@ def name_curves(ax: Axes, labels: Sequence[str]) -> None:
 
 def _in_lines(label: str) -> str:
     """A label in lines that fit a figure; none breaks at an equals sign."""
-    return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), LEGEND).replace("\xa0", " ")
+    return textwrap.fill(plain(label).replace(" = ", "\xa0=\xa0"), LEGEND).replace("\xa0", " ")
 
 
 # No dates and no names of programs: the same figure is the same bytes.

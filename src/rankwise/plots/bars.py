@@ -25,6 +25,7 @@ from rankwise.plots._look import (
     finite_numbers,
     name_curves,
     names_of,
+    plain,
     whole_ticks,
 )
 from rankwise.routing import last_step
@@ -243,7 +244,7 @@ def plot_query_differences(
     for name, sign, color, above in ((names[0], 1, COLORS[0], 19), (names[1], -1, COLORS[1], 5)):
         better = sign * gaps > 0
         _columns(ax, ranks[better], gaps[better], color, zorder=3)
-        text = f"{name} better: {plural(int(better.sum()), 'query')}"
+        text = f"{plain(name)} better: {plural(int(better.sum()), 'query')}"
         ax.annotate(
             text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points",
             color=color, weight="bold", fontsize=10,
@@ -403,7 +404,7 @@ def draw_differences(
         )  # fmt: skip
     ax.axvline(0, color=INK, lw=1, ls=(0, (2, 3)), zorder=1)
     # Names stand above their intervals, in the figure: long ones would leave it no width.
-    ax.set_yticks(heights - 0.2, labels, ha="left", va="bottom")
+    ax.set_yticks(heights - 0.2, list(map(plain, labels)), ha="left", va="bottom")
     ax.tick_params(axis="y", length=0, pad=-6)
     ax.spines["left"].set_visible(False)
     ax.set_ylim(len(labels) - 0.5, -0.85)
@@ -435,8 +436,8 @@ def plot_before_after(labels: ArrayLike, scores: ArrayLike, *, ax: Axes | None =
     >>> [text.get_text() for text in ax.texts]  # row 0 falls from the first place to the last
     ['0', '0', '2', '2', '1', '1']
     """
-    grades = finite_numbers("labels", labels, "one for each row")
-    values = finite_numbers("scores", scores, "one for each row")
+    grades = finite_numbers("labels", labels, "row")
+    values = finite_numbers("scores", scores, "row")
     if len(grades) != len(values):
         raise DataError(
             f"Got {len(grades)} labels for {len(values)} scores: give one of each per row."
