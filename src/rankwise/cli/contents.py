@@ -57,11 +57,7 @@ SUFFIXES = {
 
 @grouped
 def info(
-    *,
-    file: InputArgument,
-    as_json: Json = False,
-    all_columns: bool = False,
-    table: TableOptions,
+    *, file: InputArgument, as_json: Json = False, all_columns: bool = False, table: TableOptions
 ) -> None:
     """Describe a LETOR file, a table or a model file.
 

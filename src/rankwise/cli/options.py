@@ -103,8 +103,7 @@ TrainingFile = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    Path,
-    typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="Model file to read."),
+    Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="Model file to read.")
 ]
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")

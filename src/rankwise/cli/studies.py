@@ -427,12 +427,7 @@ def shown_judges(board: Any) -> Table | None:
 
 
 def _content(
-    board: Any,
-    standings: Any,
-    file: BattleFile | RankingFile,
-    concerns: list[str],
-    *,
-    elo: bool,
+    board: Any, standings: Any, file: BattleFile | RankingFile, concerns: list[str], *, elo: bool
 ) -> dict[str, Any]:
     """All numbers of a leaderboard, for JSON."""
     unit, plain = board.unit(elo=elo), board.unit()

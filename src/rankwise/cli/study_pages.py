@@ -17,17 +17,8 @@ from rankwise.cli.studies import rating_note, shown_judges, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
-from rankwise.model_selection import (
-    LeaveComparisonOut,
-    leave_comparison_out,
-    leave_item_out,
-)
-from rankwise.plots import (
-    plot_hold_out,
-    plot_item_ranking,
-    plot_reliability,
-    plot_win_matrix,
-)
+from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
+from rankwise.plots import plot_hold_out, plot_item_ranking, plot_reliability, plot_win_matrix
 from rankwise.plots.item_plots import rank_intervals
 from rankwise.report import Facts, Figure, Folded, Section, Text
 from rankwise.tables import Column, Table, plural
@@ -430,7 +421,7 @@ def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
         ranking = [*drawn, study.ranking_table(None)]
     sections = [
         Section("", [facts, *map(Text, others)]),
-        Section("Are the probabilities right?", [_reliability(study)]),
+        Section("Are the probabilities right?", _reliability(study)),
         Section("What was tried", tried),
         Section("The ranking", ranking),
         Section("What the ranker has learned", study.learned_tables()),
@@ -438,9 +429,12 @@ def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
     write_page(path, "preferences", f"Preferences in {source}", first, sections)
 
 
-def _reliability(study: PreferenceStudy) -> Figure:
+def _reliability(study: PreferenceStudy) -> list[Figure]:
+    """How often predicted winners won; nothing if nearly all comparisons are ties."""
     observed, chance = study.nested
     decided = (observed.margin != 0) & (observed.weight > 0)
+    if decided.sum() < 2:
+        return []
     margin, p = observed.margin[decided], chance[decided]
     ahead = p >= 0.5
     ax = plot_reliability(
@@ -449,12 +443,12 @@ def _reliability(study: PreferenceStudy) -> Figure:
         n_bins=max(2, min(10, int(decided.sum()) // 10)),
         data="held-out comparisons",
     )
-    return Figure.of(
-        ax,
-        "Observed frequency of wins against the predicted probability",
+    alt = "Observed frequency of wins against the predicted probability"
+    caption = (
         "The predicted winner of each held-out comparison: its probability, and how often it won. "
-        "Ties are left out.",
+        "Ties are left out."
     )
+    return [Figure.of(ax, alt, caption)]
 
 
 def _ranking(study: PreferenceStudy) -> Figure:

@@ -39,11 +39,7 @@ MOST_BARS = 60  # that can be told apart
 
 
 def plot_coefficients(
-    ranker: Any,
-    *,
-    names: Sequence[str] | None = None,
-    top: int = 20,
-    ax: Axes | None = None,
+    ranker: Any, *, names: Sequence[str] | None = None, top: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Draw the largest coefficients of a linear ranker, with their signs.
 

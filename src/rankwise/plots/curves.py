@@ -352,12 +352,7 @@ def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) ->
     return ax
 
 
-def plot_component_errors(
-    errors: Any,
-    *,
-    mark: bool = True,
-    ax: Axes | None = None,
-) -> Axes:
+def plot_component_errors(errors: Any, *, mark: bool = True, ax: Axes | None = None) -> Axes:
     """Draw held-out errors against the number of components, with a band of one standard error.
 
     Parameters

@@ -178,11 +178,7 @@ def plot_history(
 
 
 def plot_win_matrix(
-    shares: ArrayLike,
-    *,
-    names: Sequence[Any],
-    top: int | None = None,
-    ax: Axes | None = None,
+    shares: ArrayLike, *, names: Sequence[Any], top: int | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw how often the item of each row wins against the item of each column, as a heat map.
 
