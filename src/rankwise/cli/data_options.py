@@ -93,7 +93,7 @@ class ColumnOptions:
         letor = {"fill", "format", "features", "one_ranking"}
         if not found:
             refuse_all(
-                {name: value for name, value in vars(self).items() if name not in letor},
+                {name: value for name, value in vars(self).items() if value and name not in letor},
                 f"This is for tables, and {path} is read as a LETOR file. If it is a table, name "
                 "its format, as in --format csv.",
             )

@@ -122,8 +122,8 @@ def predict(
         table_scores = predict_table(ranker, data, columns, table)
         write_columns(table_scores, out, "csv" if out is None else format_of(out) or "csv")
         if out is not None:
-            n_rows, n_columns = len(next(iter(table_scores.values()))), len(table_scores) - 1
-            note(f"Wrote {out}: scores of {plural(n_rows, 'row')} and {n_columns} columns.")
+            first, *others = table_scores.values()
+            note(f"Wrote {out}: scores of {plural(len(first), 'row')} and {len(others)} columns.")
         return
     if columns is not None:
         refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")

@@ -125,12 +125,13 @@ def check_result(function: str, results: str, found: Any, *attributes: str) -> N
         raise DataError(f"{function} draws {results}: got {type(found).__name__}.")
 
 
-def finite_numbers(name: str, values: Any, what: str) -> NDArray[np.float64]:
+def finite_numbers(name: str, values: Any, what: str, advice: str = "") -> NDArray[np.float64]:
     """One number for each `what`, and at least one."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
         raise DataError(
             f"{name} needs one finite number per {what}, at least one: got shape {found.shape}."
+            f"{advice}"
         )
     return found
 

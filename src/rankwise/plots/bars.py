@@ -171,13 +171,8 @@ def _coefficients(ranker: Any) -> NDArray[np.float64]:
             "plot_coefficients needs one coefficient per feature: coef_ is a matrix of pairs of "
             "features. See related_features."
         )
-    coef = np.asarray(given, dtype=np.float64)
-    if coef.ndim != 1 or not len(coef) or not np.isfinite(coef).all():
-        raise DataError(
-            "plot_coefficients needs one finite coefficient per feature: got shape "
-            f"{coef.shape}. Of several outputs pass one, as in ranker.coef_[:, 0]."
-        )
-    return coef
+    several = " Of several outputs pass one, as in ranker.coef_[:, 0]."
+    return finite_numbers("plot_coefficients", given, "feature", several)
 
 
 def _bars(
@@ -454,9 +449,8 @@ def plot_before_after(labels: ArrayLike, scores: ArrayLike, *, ax: Axes | None =
     ax.set_xlim(-0.35, 1.35)
     ax.set_ylim(n - 0.5, -0.6)
     ax.set_xticks([0, 1], ["as they came", "ranked"])
-    ax.set_yticks(
-        np.arange(0, n, 1 if n <= 10 else 5), map(str, range(1, n + 1, 1 if n <= 10 else 5))
-    )
+    step = 1 if n <= 10 else 5
+    ax.set_yticks(range(0, n, step), map(str, range(1, n + 1, step)))
     ax.set_ylabel("place")
     ax.tick_params(length=0)
     ax.spines[["left", "bottom"]].set_visible(False)

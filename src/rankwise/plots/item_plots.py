@@ -273,10 +273,9 @@ def plot_table(
     if row_names is not None and len(row_names) != n:
         raise DataError(f"row_names needs {n} names: got {len(row_names)}.")
     shares = [_rank_shares(part, compare) for part in tables]
-    middle = np.where(np.isfinite(tables[1]), tables[1], np.nan)
-    known = np.isfinite(middle)
+    known = np.isfinite(tables[1])
     by_row, by_column = (
-        np.argsort(-np.where(known, middle, 0.0).sum(axis=k) / np.maximum(known.sum(axis=k), 1))
+        np.argsort(-np.where(known, tables[1], 0.0).sum(axis=k) / np.maximum(known.sum(axis=k), 1))
         for k in (1, 0)
     )
     gap = max(1, m // 20)
