@@ -226,8 +226,8 @@ def ask(
     from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
 
     path, people = _path(items, session, demo), split_names(raters) or []
-    asked = {"question": question, "advice": advice, "both_bad": both_bad or None}
-    settings = {"goal": wanted, **asked}
+    settings: dict[str, Any] = {"goal": wanted, "question": question, "advice": advice}
+    settings["both_bad"] = both_bad or None
     typed = items is None and not demo
     listening = listening_socket(server.host, server.port)
     with closing(listening), ExitStack() as running:
@@ -235,8 +235,8 @@ def ask(
         if not typed or _is_begun(path):
             found = _open(path if typed else items, path, columns, settings, strategy, people)
             running.enter_context(found)
-        elif any(value is not None for value in vars(columns).values()):
-            refuse("id", "Columns and embeddings are for ITEMS: name a file.")
+        else:
+            refuse_all(vars(columns), "Columns and embeddings are for ITEMS: name a file.")
         unknown = NoItemsYet()
         name = (split_names(server.names) or [server.host])[0]
         start = f"http://{name}:{listening.getsockname()[1]}/start?token="

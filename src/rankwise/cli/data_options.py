@@ -271,7 +271,13 @@ class ColumnOptions:
         needs_query: bool = False,
     ) -> Any:
         """The rows of a file for a model; the option --features confirms `n_features`."""
-        model, steps = file.model, getattr(file.model, "steps", ())
+        model, steps, ranker = file.model, getattr(file.model, "steps", ()), last_step(file.model)
+        scored = getattr(ranker, "scored", "rows")
+        if scored != "rows":
+            raise DataError(
+                f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a "
+                "file: use predict in Python."
+            )
         wanted: Any = getattr(model, "n_features_in_", None)
         whose = f"the model {model_path}"
         if self.is_table(path):
@@ -293,7 +299,7 @@ class ColumnOptions:
                 check_width(data.X, path, whose)
         if data.qid is None and needs_query:
             raise DataError(f"{path} has no query ids, and models are compared over queries.")
-        if data.qid is None and getattr(last_step(model), "n_queries_", 1) > 1:
+        if data.qid is None and getattr(ranker, "n_queries_", 1) > 1:
             column = " If a column has them, name it by --query." if self.is_table(path) else ""
             words = "its rows are ranked together, unlike in training."
             complain("warning", f"{path} has no query ids: {words}{column}")
@@ -439,8 +445,8 @@ def _without_names(data: TableData, wanted: int, path: Path, whose: str) -> Tabl
     """The rows of a table as numbers in the order of the columns, for a model without names."""
     if data.X.shape[1] != wanted:
         raise DataError(
-            f"{path} has {data.X.shape[1]} features, but {whose} has {wanted}, without names: it "
-            "was fitted to a LETOR file."
+            f"{path} has {data.X.shape[1]} features, but {whose} has {wanted}, without names: do "
+            "they belong together?"
         )
     words = "has no names of features, so the columns are taken in their order."
     complain("warning", f"{path}: {whose} {words}")
@@ -721,13 +727,6 @@ def scores_of(file: ModelFile, data: Any) -> Any:
     """The score of each row."""
     import numpy as np
 
-    ranker = last_step(file.model)
-    scored = getattr(ranker, "scored", "rows")
-    if scored != "rows":
-        raise DataError(
-            f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a file: "
-            "use predict in Python."
-        )
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
     if scores.ndim != 1:

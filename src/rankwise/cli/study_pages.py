@@ -57,12 +57,13 @@ def write_leaderboard(
     how: dict[str, Any],
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
-    battles = board.battles_
+    battles, n = board.battles_, len(board.items_)
+    settled = abs(board.settled()).sum(dtype=int) / max(n * (n - 1), 1)
     facts = [
         (f"{len(battles):,}", "battles" if hasattr(file, "battles") else "rankings"),
-        (f"{len(board.items_):,}", "items"),
+        (f"{n:,}", "items"),
         (f"{board.n_groups_:,}", "independent groups"),
-        (_settled_share(board), "of all pairs of items can be told apart"),
+        (f"{settled:.0%}", "of all pairs of items can be told apart"),
     ]
     if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
@@ -91,12 +92,6 @@ def write_leaderboard(
     ]
     title = f"Leaderboard of {source.name}"
     write_page(path, "leaderboard", title, _summary(board, standings), sections)
-
-
-def _settled_share(board: Any) -> str:
-    """The share of pairs whose order is settled."""
-    settled, n = board.settled(), len(board.items_)
-    return f"{abs(settled).sum(dtype=int) / max(n * (n - 1), 1):.0%}"
 
 
 def _summary(board: Any, standings: Any) -> str:
