@@ -20,11 +20,13 @@ from rankwise.plots import (
     plot_coefficients,
     plot_comparisons,
     plot_differences_from_best,
+    plot_history,
     plot_importance,
     plot_query_differences,
     plot_query_values,
     plot_rank_probabilities,
     plot_ratings,
+    plot_reliability,
     plot_roc,
     plot_table,
     plot_training_sizes,
@@ -76,7 +78,13 @@ def test_coefficients_have_names_signs_and_order():
         (lambda: plot_training_sizes([1.0]), "query_learning_curve: got list"),
         (lambda: plot_rank_probabilities([0.5, 0.5]), r"got shape \(2,\)"),
         (lambda: plot_ratings([1.0], [0.0], [2.0], names=[]), "got 0 names"),
+        (lambda: plot_ratings([], [], [], names=[]), "at least one item: got 0"),
+        (lambda: plot_history([], [], [], [], []), "as times, at least one"),
         (lambda: plot_win_matrix([[0.5]], names="ab"), "each of the 2 names"),
+        (lambda: plot_win_matrix(np.ones((0, 0)), names=""), "0 names, at least one"),
+        (lambda: plot_before_after([], []), "labels needs one finite number per row"),
+        (lambda: plot_reliability([-1, 1], [0.2, 0.7]), "True or False, or 1 or 0"),
+        (lambda: plot_reliability([np.nan, 1], [0.2, 0.7]), "True or False, or 1 or 0"),
         (lambda: plot_rank_probabilities([[2.0]]), "between 0 and 1"),
         (lambda: plot_rank_probabilities([[1.0]], names=[]), "got 0 for 1"),
         (lambda: plot_comparisons([]), "the preferred item first"),
@@ -92,6 +100,34 @@ def test_coefficients_have_names_signs_and_order():
 def test_pictures_that_cannot_be_drawn(draw, message):
     with pytest.raises(DataError, match=message):
         draw()
+
+
+@pytest.mark.parametrize("name", ["$/day in $", "a_$%{$", r"US\$ $"])
+def test_dollar_signs_in_names_begin_no_formula(name):
+    names = [name, "b"]
+    plain = name.replace("\\$", "$").replace("$", r"\$")
+    pictures = [
+        plot_coefficients([2.0, 1.0], names=names),
+        plot_ratings([2.0, 1.0], [1.0, 0.0], [3.0, 2.0], names=names),
+        plot_query_differences([0.1, -0.2], names=names),
+        plot_differences_from_best({name: [0.9, 0.8], "b": [0.5, 0.4]}),
+        plot_alpha_path([1.0, 2.0], {name: [0.3, 0.2]}),
+        plot_history([1, 2], names, [2.0, 1.0], [1.0, 0.0], [3.0, 2.0]),
+    ]
+    for ax in pictures:
+        ax.figure.draw_without_rendering()
+        legend = [] if ax.get_legend() is None else ax.get_legend().get_texts()
+        shown = [*ax.get_yticklabels(), *ax.texts, *legend]
+        assert any(plain in text.get_text() for text in shown)
+
+
+def test_alphas_without_a_value_are_not_the_best():
+    ax = plot_alpha_path([1.0, 2.0, 3.0], {"a": [np.nan, 0.2, 0.3]})
+    assert ax.get_legend().get_texts()[0].get_text() == "a: best 0.200 at α = 2"
+
+
+def test_few_comparisons_of_many_items_need_little_memory():
+    assert len(plot_comparisons([[0, 10**6]]).texts) == 2
 
 
 def test_a_bilinear_ranker_has_no_coefficient_per_feature():

@@ -166,6 +166,12 @@ def test_warnings_are_printed_and_name_the_option(run, tmp_path):
     assert "taken as independent" in result.stderr
 
 
+def test_the_place_of_winners_may_tell_nothing(run, tmp_path):
+    path = tmp_path / "winners.csv"
+    path.write_text("model_a,model_b,winner\na,b,model_a\nb,c,model_a\n")
+    assert "Leave out --position" in run("leaderboard", path, "--position", "-q", ok=False)
+
+
 def test_columns_are_named(run, tmp_path):
     path = tmp_path / "games.csv"
     path.write_text("white,black,result\n" + "x,y,1\ny,x,1\nx,y,0\n" * 10)

@@ -37,8 +37,18 @@ def test_scores_are_not_written_as_a_spreadsheet(files, run, model, tmp_path):
 def test_models_that_do_not_score_rows_are_refused(run, tmp_path, name, message):
     rows = tmp_path / "rows.txt"
     rows.write_text("1 qid:1 1:1 2:2 3:3\n0 qid:1 1:2 2:1 3:4\n")
-    said = run("predict", MODEL_FILES / f"{name}.rankwise", rows, ok=False)
-    assert said == f"The model is a {message}, not rows of a file: use predict in Python."
+    table = tmp_path / "rows.csv"
+    table.write_text("qid,label,a\n1,1,2\n1,0,1\n")
+    model = MODEL_FILES / f"{name}.rankwise"
+    for arguments in (
+        ("predict", model, rows),
+        ("evaluate", model, table),
+        ("explain", model, table),
+    ):
+        said = run(*arguments, ok=False)
+        assert said == f"The model is a {message}, not rows of a file: use predict in Python."
+    run("card", model, "--out", tmp_path / "card.md")
+    assert " on 0 features" not in (tmp_path / "card.md").read_text(encoding="utf-8")
 
 
 def test_features_are_scaled_within_the_queries_of_the_file(files, run, model):

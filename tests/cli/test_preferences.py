@@ -1,5 +1,7 @@
 """preferences: from comparisons in files to a ranking, a model and a page."""
 
+import re
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -85,6 +87,15 @@ def test_answers_in_one_file(run, tmp_path):
 def test_bad_options(tables, run, options, message, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     assert message in run("preferences", *tables, *options, ok=False)
+
+
+def test_a_page_about_ties_alone_has_no_winners(tables, run, tmp_path):
+    items, votes = tables
+    (tmp_path / "ties.csv").write_text(re.sub(",(win|loss),", ",tie,", votes.read_text()))
+    run("preferences", items, tmp_path / "ties.csv", "--report", tmp_path / "page.html")
+    page = (tmp_path / "page.html").read_text()
+    assert "What was tried" in page
+    assert "Are the probabilities right?" not in page
 
 
 def test_columns_need_two_files(tables, run):

@@ -218,10 +218,11 @@ def test_options_for_the_other_kind_of_file_are_refused(files, tables, run, tmp_
 
 
 def test_a_model_of_a_letor_file_on_a_table(files, tables, run, tmp_path):
-    run("fit", files.train, *ALPHA, "-o", tmp_path / "m")
-    said = run("evaluate", tmp_path / "m", tables / "test.csv").stderr
+    run("fit", files.train, *ALPHA, "-o", tmp_path / "M")
+    said = run("evaluate", tmp_path / "M", tables / "test.csv").stderr
+    assert f"the model {tmp_path / 'M'} has no names of features" in said
     assert "are taken in their order" in said
-    line = run("evaluate", tmp_path / "m", tables / "test.csv", "--ignore", "a", "-q", ok=False)
+    line = run("evaluate", tmp_path / "M", tables / "test.csv", "--ignore", "a", "-q", ok=False)
     assert "has 5 features, but the model" in line
 
 

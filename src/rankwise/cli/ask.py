@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import Count, InputFile, grouped, refuse, split_names
+from rankwise.cli.options import Count, InputFile, grouped, refuse, refuse_all, split_names
 from rankwise.cli.terminal import complain, note
 from rankwise.errors import MissingExtraError
 from rankwise.tables import plural
@@ -226,8 +226,8 @@ def ask(
     from rankwise.asking.web.guards import Doorkeeper, NoItemsYet
 
     path, people = _path(items, session, demo), split_names(raters) or []
-    asked = {"question": question, "advice": advice, "both_bad": both_bad or None}
-    settings = {"goal": wanted, **asked}
+    settings: dict[str, Any] = {"goal": wanted, "question": question, "advice": advice}
+    settings["both_bad"] = both_bad or None
     typed = items is None and not demo
     listening = listening_socket(server.host, server.port)
     with closing(listening), ExitStack() as running:
@@ -235,8 +235,8 @@ def ask(
         if not typed or _is_begun(path):
             found = _open(path if typed else items, path, columns, settings, strategy, people)
             running.enter_context(found)
-        elif any(value is not None for value in vars(columns).values()):
-            refuse("id", "Columns and embeddings are for ITEMS: name a file.")
+        else:
+            refuse_all(vars(columns), "Columns and embeddings are for ITEMS: name a file.")
         unknown = NoItemsYet()
         name = (split_names(server.names) or [server.host])[0]
         start = f"http://{name}:{listening.getsockname()[1]}/start?token="
@@ -246,7 +246,8 @@ def ask(
         def begin(made: list[Any], pictures: Log, words: str, aim: Goal) -> Session:
             """The session of items from the page."""
             given = {**settings, "question": words or question, "goal": wanted or aim}
-            new = _begin(path, unknown.secret, made, pictures, given, strategy, people)
+            typed = unknown.secret, made, pictures
+            new = _open(path, path, columns, given, strategy, people, typed)
             running.enter_context(new)
             show_links(new)
             return new
@@ -293,32 +294,6 @@ def _is_begun(path: Path) -> bool:
         return any(entry.kind == "items" for entry in log.entries())
 
 
-def _begin(
-    path: Path,
-    secret: str,
-    made: list[Any],
-    pictures: Log,
-    settings: dict[str, Any],
-    strategy: str,
-    raters: list[str],
-) -> Session:
-    """A new session in a file, with the key of links that are known already."""
-    from rankwise.asking import Session
-    from rankwise.asking.log import Log
-
-    log = Log(path)
-    try:
-        log.append("session", {"secret": secret})
-        log.take_files(pictures, {item.image for item in made})
-        found = Session(made, log=log, strategy=strategy, **settings)
-        for rater in raters:
-            found.add_rater(rater)
-        return found
-    except BaseException:
-        log.discard()
-        raise
-
-
 def _open(
     items: Path | None,
     path: Path,
@@ -326,24 +301,29 @@ def _open(
     settings: dict[str, Any],
     strategy: str,
     raters: list[str],
+    typed: tuple[str, list[Any], Log] | None = None,
 ) -> Session:
     """The session of a file, with the items that were given; None: the demo.
 
-    If it is refused, a new file does not stay.
+    Items may be `typed` on the page: the key of links that are known already, the items, and their
+    pictures. If the session is refused, a new file does not stay.
     """
     from rankwise.asking import Session
     from rankwise.asking.items import demo_items, demo_settings
     from rankwise.asking.log import Log, is_session_file
 
-    for name, value in vars(columns).items():
-        if items == path and value is not None:
-            refuse(name, f"{items} is an earlier session: its items are known.")
+    if items == path:
+        refuse_all(vars(columns), f"{items} is an earlier session: its items are known.")
     if path.exists() and path.stat().st_size and not is_session_file(path):
         refuse("session", f"{path} is not a session: give another file.")
     log = Log(path)
     try:
         made = None
-        if items is None:
+        if typed is not None:
+            secret, made, pictures = typed
+            log.append("session", {"secret": secret})
+            log.take_files(pictures, {item.image for item in made})
+        elif items is None:
             made = demo_items(log.put_file)
             given = {name: value for name, value in settings.items() if value is not None}
             settings = demo_settings() | given

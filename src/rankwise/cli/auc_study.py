@@ -158,7 +158,7 @@ class AUCStudy:
             )
         return text
 
-    def methods(self, source: str, version: str) -> str:
+    def methods(self, source: str) -> str:
         """A paragraph for the methods section of a paper, with its numbers."""
         data = self.data
         positive = int(data.y.sum())
@@ -204,7 +204,7 @@ class AUCStudy:
                 f"that maximized the AUC of these pairs, {_say(self.interval.alpha)}, the AUC was "
                 f"{self.interval.auc:.3f}{interval}; the choice makes it optimistic."
             )
-        parts.append(f"Computed by rankwise {version} from {source}.")
+        parts.append(f"Computed by rankwise {__version__} from {source}.")
         return " ".join(parts)
 
     def draw_roc(self) -> Any:
@@ -274,7 +274,7 @@ def write_auc(study: AUCStudy, path: Path, source: str) -> None:
         Section("ROC curve", curve),
         Section("By chance", chance),
         Section("Choice of alpha", choice),
-        Section("Methods", [Text(study.methods(source, __version__))]),
+        Section("Methods", [Text(study.methods(source))]),
         Section("Columns", columns),
     ]
     write_page(path, "auc", f"{study.data.title}, {source}", first, sections)

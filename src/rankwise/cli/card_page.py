@@ -47,10 +47,12 @@ def card_page(
 ) -> Page:
     """All sections of the card."""
     model, ranker, evaluation = file.model, last_step(file.model), None
-    on = plural(getattr(model, "n_features_in_", 0), "feature")
+    n_features, on = getattr(model, "n_features_in_", None), ""
     if hasattr(ranker, "sides_"):
-        on = f"a table of {ranker.n_rows_} rows and {ranker.n_columns_} columns"
-    summary = f"`{type(ranker).__name__}` on {on}."
+        on = f" on a table of {ranker.n_rows_} rows and {ranker.n_columns_} columns"
+    elif n_features is not None:  # there are none of named items
+        on = f" on {plural(n_features, 'feature')}"
+    summary = f"`{type(ranker).__name__}`{on}."
     if rows is not None:
         evaluation = evaluate_ranking(rows.y, scores_of(file, rows), rows.qid)
         summary += f" {_headline(evaluation, rows)}."

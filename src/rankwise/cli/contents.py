@@ -16,7 +16,6 @@ from rankwise.cli.data_options import (
     doubts,
     in_one_line,
     one_query,
-    read_letor_file,
     read_model,
     read_names,
     seen_by,
@@ -31,6 +30,7 @@ from rankwise.cli.options import (
     Out,
     grouped,
     refuse,
+    refuse_all,
 )
 from rankwise.cli.terminal import check_writable, command_line, note, progress, say, show, show_json
 from rankwise.routing import last_step
@@ -43,6 +43,7 @@ FEW_LABELS = 12  # up to this many are listed one by one
 MOST_COLUMNS = 30  # shown of a table
 BAR = 30  # characters of the longest bar
 CARDS = (".md", ".html")
+WITHOUT_ROWS = "This is for reading --rows: leave it out."
 SUFFIXES = {
     "elasticsearch": ".elasticsearch.json",
     "elasticsearch-trained-model": ".trained-model.json",
@@ -56,11 +57,7 @@ SUFFIXES = {
 
 @grouped
 def info(
-    *,
-    file: InputArgument,
-    as_json: Json = False,
-    all_columns: bool = False,
-    table: TableOptions,
+    *, file: InputArgument, as_json: Json = False, all_columns: bool = False, table: TableOptions
 ) -> None:
     """Describe a LETOR file, a table or a model file.
 
@@ -110,7 +107,7 @@ def info(
         else:
             note(f"{file}: {data.roles.words()}.", *doubts(data.roles))
     else:
-        facts = data_facts(read_letor_file(file, fill=table.fill))
+        facts = data_facts(table.read_letor(file))
     if as_json:
         more: dict[str, Any] = {}
         if columns is not None:
@@ -313,7 +310,7 @@ def card(
     if out.suffix.lower() not in CARDS:
         refuse("out", f"The name of a card ends with {' or '.join(CARDS)}: got {out.name!r}.")
     if rows is None:
-        table.refuse_without_rows()
+        refuse_all(vars(table), WITHOUT_ROWS)
     check_writable(out, model, rows, features, force=force)
     file = read_model(model)
     given = None
@@ -425,25 +422,24 @@ def export(
     if distil and rows is None:
         refuse("distil", "The ranker is fitted to the scores of rows: give --rows as well.")
     if rows is None:
-        table.refuse_without_rows()
+        refuse_all(vars(table), WITHOUT_ROWS)
     file = read_model(model)
     if out is None:
         out = model.with_suffix(_suffix(to, file.model, distil))
     check_writable(out, model, features, rows, force=force)
     check_writable(exports.check_path(out), model, features, rows, force=force)
-    data = None
+    exported, remarks = file.model, []
+    options["features"] = read_names(features)
     if rows is not None:
         data = table.read_for(file, model, rows, needs_label=distil is not None)
-    exported, remarks = file.model, []
-    if distil and data is not None:
-        exported, remark = _distilled(file.model, data, distil)
-        remarks.append(remark)
-    given: dict[str, Any] = {"features": read_names(features)}
-    if data is not None:
-        given |= {"rows": data.X, "qid": data.qid}
+        options |= {"rows": data.X, "qid": data.qid}
+        if distil is not None:
+            words = "a linear ranker" if distil == "linear" else "trees"
+            with progress(f"Fitting {words} to the scores of {len(data.y):,} rows"):
+                found = exports.distil(exported, data.X, data.y, qid=data.qid, into=distil)
+            exported, remarks = found.ranker, [f"Distilled into {words}. {found}"]
     with progress(f"Exporting to {to}"):
-        made = _function(to)(exported, **given, **options)
-    made = made.with_notes(*remarks)
+        made = _function(to)(exported, **options).with_notes(*remarks)
     made.write(out)
     note(made.check.words(), *made.check.notes)
     note(f"Wrote {out}, and the check to {exports.check_path(out)}.")
@@ -474,13 +470,3 @@ def _function(target: str) -> Any:
     import rankwise.export as exports
 
     return getattr(exports, f"to_{target.replace('-', '_')}")
-
-
-def _distilled(model: Any, data: Any, into: Literal["linear", "trees"]) -> tuple[Any, str]:
-    """A linear ranker or trees in place of the model, and what that costs."""
-    from rankwise.export import distil
-
-    words = "a linear ranker" if into == "linear" else "trees"
-    with progress(f"Fitting {words} to the scores of {len(data.y):,} rows"):
-        found = distil(model, data.X, data.y, qid=data.qid, into=into)
-    return found.ranker, f"Distilled into {words}. {found}"

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Literal
 
 import typer
 
-from rankwise.cli.options import refuse, split_names
+from rankwise.cli.options import refuse, refuse_all, split_names
 from rankwise.cli.terminal import command_line, complain, note, progress
 from rankwise.errors import DataError, LetorFormatError, ParameterError, TableError
 from rankwise.routing import last_step, predict_with_queries
@@ -91,13 +91,12 @@ class ColumnOptions:
         if found and self.fill is not None:
             refuse("fill", "This is for NULL in LETOR files. For a table, use --impute in 'fit'.")
         letor = {"fill", "format", "features", "one_ranking"}
-        for field in fields(self):
-            if not found and field.name not in letor and getattr(self, field.name):
-                refuse(
-                    field.name,
-                    f"This is for tables, and {path} is read as a LETOR file. If it is a table, "
-                    "name its format, as in --format csv.",
-                )
+        if not found:
+            refuse_all(
+                {name: value for name, value in vars(self).items() if value and name not in letor},
+                f"This is for tables, and {path} is read as a LETOR file. If it is a table, name "
+                "its format, as in --format csv.",
+            )
         return found
 
     def table_file(self, path: Path) -> TableFile:
@@ -143,20 +142,21 @@ class ColumnOptions:
         like: Sequence[str] | None = None,
         needs_features: bool = True,
         tolerant: bool = False,
-        steps: Any = (),
+        model: Any = None,
         table: Mapping[str, Any] = MappingProxyType({}),
-        numbers: Sequence[str] = (),
     ) -> TableData:
         """The rows of a table; prints on stderr how its columns are understood.
 
-        `tolerant` readers take columns that contain anything, and print that themselves. `steps`
-        are the steps of a model, and `table` is how its training table was read: this is the
-        default where options are not given, and where it fits. `numbers` are columns that the
-        model takes as numbers, beside others.
+        `tolerant` readers take columns that contain anything, and print that themselves. The rows
+        are for a `model`, or for the preparation of one, and `table` is how its training table was
+        read: this is the default where options are not given, and where it fits.
         """
         from rankwise.data.table_columns import KNOWN
         from rankwise.data.table_rows import read_columns
+        from rankwise.preprocessing.table_encoder import encoder_of
 
+        kinds = getattr(encoder_of(model), "kinds_", {})
+        numbers = {name for name, kind in kinds.items() if kind == "number"}
         files = self._files_like(path, table)
         wants = replace(
             wants, grades=self.parsed_grades(), like_model=like is not None,
@@ -173,7 +173,7 @@ class ColumnOptions:
 
             def n_misread(data: TableData) -> int:
                 problems = () if data.problems is None else data.problems.problems
-                return len(problems) + len({*numbers} - {*data.X.select_dtypes("number")})
+                return len(problems) + len(numbers - {*data.X.select_dtypes("number")})
 
             found = [read_columns(files[0], named, wants, tolerant=True)]
             if len(files) > 1 and n_misread(found[0]):
@@ -189,7 +189,7 @@ class ColumnOptions:
             has_marks = len(files) > 1 and data is found[0]
             marks = f"; numbers such as {files[0].example}, as in the fit" if has_marks else ""
             note(f"{path}: {data.roles.words()}{marks}.", *said)
-        check_text_columns(steps, data.X, path)
+        check_text_columns(getattr(model, "steps", ()), data.X, path)
         return data
 
     def parsed_grades(self) -> dict[str, float] | None:
@@ -207,21 +207,39 @@ class ColumnOptions:
                 refuse("grades", f"Give WORD=NUMBER,WORD=NUMBER: got {entry!r}.")
         return found
 
-    def _read_letor(
-        self, path: Path, n_features: int | None, whose: str, steps: Any = ()
+    def read_letor(
+        self, path: Path, n_features: int | None = None, whose: str = "", steps: Any = ()
     ) -> LetorData:
-        """The rows of a LETOR file; prints how many features the steps of a model ignore."""
-        rows = read_letor_file(path, n_features=n_features, whose=whose, fill=self.fill)
+        """The rows of a LETOR file, with as many features as `whose` has, if that is given.
+
+        LETOR files leave out zeros: a file with fewer features has zeros in the last ones. A file
+        with more features cannot be used. If the file has no query ids, group sizes are read from a
+        file beside it. Prints how many features the steps of a model ignore.
+        """
+        from rankwise.data import read_letor
+        from rankwise.data.query_rows import group_file_beside, read_group_file
+
+        with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
+            try:
+                data = read_letor(path, n_features=n_features, fill=self.fill)
+            except LetorFormatError as error:
+                feature, exceeds, _ = str(error).partition(" exceeds n_features")
+                if not exceeds:
+                    raise
+                raise DataError(
+                    f"{feature}, but {whose} has {n_features} features: they do not belong "
+                    "together."
+                ) from None
+        file = group_file_beside(path) if data.qid is None else None
+        if file is not None:
+            qid = read_group_file(file, len(data.y))
+            n = qid[-1] + 1
+            note(f"{path} has no qid: its {n:,} queries come from the group sizes in {file}.")
+            data = replace(data, qid=qid)
         seen = seen_by(steps)
         if seen is not None:
-            note_unseen(seen, rows, path)
-        return rows
-
-    def refuse_without_rows(self) -> None:
-        """Refuse all options, if no rows are read."""
-        for name, value in vars(self).items():
-            if value is not None:
-                refuse(name, "This is for reading --rows: leave it out.")
+            note_unseen(seen, data, path)
+        return data
 
     def read_rows(self, path: Path) -> Any:
         """The labels and queries of a file, for scores from elsewhere."""
@@ -229,7 +247,7 @@ class ColumnOptions:
             from rankwise.data.table_columns import Wants
 
             return self.read_table(path, Wants(needs_label=True), like=[], needs_features=False)
-        return read_letor_file(path, fill=self.fill)
+        return self.read_letor(path)
 
     def read_groups(self, path: Path, name: str, option: str) -> Any:
         """The group of every row, from a column that may also be a feature."""
@@ -250,52 +268,42 @@ class ColumnOptions:
         n_features: int | None = None,
         *,
         needs_label: bool = True,
+        needs_query: bool = False,
     ) -> Any:
         """The rows of a file for a model; the option --features confirms `n_features`."""
-        model, steps = file.model, getattr(file.model, "steps", ())
-        wanted = getattr(model, "n_features_in_", None)
+        model, steps, ranker = file.model, getattr(file.model, "steps", ()), last_step(file.model)
+        scored = getattr(ranker, "scored", "rows")
+        if scored != "rows":
+            raise DataError(
+                f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a "
+                "file: use predict in Python."
+            )
+        wanted: Any = getattr(model, "n_features_in_", None)
         whose = f"the model {model_path}"
-        if not self.is_table(path):
+        if self.is_table(path):
+            from rankwise.data.table_columns import Wants
+
+            if n_features is not None:
+                refuse("features", "This is for LETOR files: the columns of a table have names.")
+            names, text = getattr(model, "feature_names_in_", None), _takes_text(model)
+            wants = Wants(text, _takes_missing(model), text, needs_label=needs_label)
+            like = None if names is None else list(names)
+            data: Any = self.read_table(path, wants, like=like, model=model, table=file.table)
+            if names is None:
+                data = _without_names(data, wanted, path, whose)
+        else:
             if n_features not in (None, wanted):
                 raise DataError(f"--features is {n_features}, but {whose} has {wanted} features.")
-            rows = self._read_letor(path, wanted, whose, steps)
+            data = self.read_letor(path, wanted, whose, steps)
             if wanted is not None and n_features is None and seen_by(steps) is None:
-                check_width(rows.X, path, whose)
-            return rows
-        if n_features is not None:
-            refuse("features", "This is for LETOR files: the columns of a table have names.")
-        from rankwise.data.table_columns import Wants
-        from rankwise.preprocessing.table_encoder import encoder_of
-
-        names = getattr(model, "feature_names_in_", None)
-        wants = Wants(
-            _takes_text(model), _takes_missing(model), _takes_text(model), needs_label=needs_label
-        )
-        like = None if names is None else list(names)
-        kinds = getattr(encoder_of(model), "kinds_", {})
-        numbers = [name for name, kind in kinds.items() if kind == "number"]
-        data = self.read_table(
-            path, wants, like=like, steps=steps, table=file.table, numbers=numbers
-        )
-        if data.qid is None and _fitted_to_queries(model):
-            complain(
-                "warning",
-                f"{path} has no column that is named like query ids, and its rows are ranked "
-                "together, unlike in training. If there is one, name it by --query.",
-            )
-        if names is not None:
-            return data
-        if data.X.shape[1] != wanted:
-            raise DataError(
-                f"{path} has {data.X.shape[1]} features, but {whose} has {wanted}, without names: "
-                "it was fitted to a LETOR file."
-            )
-        complain(
-            "warning",
-            f"{whose.capitalize()} has no names of features: the columns of {path} are taken in "
-            "their order.",
-        )
-        return replace(data, X=data.X.to_numpy())
+                check_width(data.X, path, whose)
+        if data.qid is None and needs_query:
+            raise DataError(f"{path} has no query ids, and models are compared over queries.")
+        if data.qid is None and getattr(ranker, "n_queries_", 1) > 1:
+            column = " If a column has them, name it by --query." if self.is_table(path) else ""
+            words = "its rows are ranked together, unlike in training."
+            complain("warning", f"{path} has no query ids: {words}{column}")
+        return data
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -359,8 +367,8 @@ class DataOptions(TableOptions):
         Tables may stay as they are, for a ranker that encodes them itself.
         """
         if not self.is_table(path):
-            rows = self._read_letor(path, self.n_features, "--features")
-            self.check_queries(path, rows)
+            rows = self.read_letor(path, self.n_features, "--features")
+            self.check_one_ranking(path, rows.X.shape[0], has_queries=rows.qid is not None)
             return keep_seen(rows, path)
         from rankwise.data.table_columns import Wants
 
@@ -373,7 +381,7 @@ class DataOptions(TableOptions):
             needs_query=not self.one_ranking,
         )
         data = self.read_table(path, wants, features=split_names(self.features))
-        self.check_queries(path, data)
+        self.check_one_ranking(path, data.X.shape[0], has_queries=data.qid is not None)
         return (data, Preparation()) if as_they_are else prepare(data, encoder, path)
 
     def read_for_folds(self, path: Path, ranker: Any) -> tuple[Any, Preparation, Preparation]:
@@ -398,31 +406,28 @@ class DataOptions(TableOptions):
 
     def read_like(self, path: Path, training: Any, *, needs_label: bool = True) -> Any:
         """All rows of another file, with the features of the training file, prepared alike."""
-        names, steps = training.feature_names, training.preparation.steps
-        if (names is not None) != self.is_table(path):
+        roles, prepared = training.roles, training.preparation
+        if (roles is not None) != self.is_table(path):
             raise DataError(
                 f"{path} and {training.path} must both be tables, or both be LETOR files: columns "
                 "of LETOR files have no names."
             )
-        if names is None:
-            seen = seen_by(steps)
+        if roles is None:
+            seen = seen_by(prepared.steps)
             width = training.n_features if seen is None else seen.n_features_in_
-            rows: Any = self._read_letor(path, width, str(training.path), steps)
+            rows: Any = self.read_letor(path, width, str(training.path), prepared.steps)
         else:
             from rankwise.data.table_columns import Wants
 
             has_text = self.encode is not None
             wants = Wants(has_text, keep_missing=True, dates=self.dates, needs_label=needs_label)
-            rows = self.read_table(path, wants, like=names, steps=steps, table=training.table)
-        self.check_queries(path, rows)
-        return training.preparation.transformed(rows)
-
-    def check_queries(self, path: Path, rows: Any) -> None:
-        """One ranking of all rows of a file must be asked for, and is not possible with queries."""
+            table = self.remembered(training.path, roles)
+            rows = self.read_table(path, wants, like=roles.features, model=prepared, table=table)
         self.check_one_ranking(path, rows.X.shape[0], has_queries=rows.qid is not None)
+        return prepared.transformed(rows)
 
     def check_one_ranking(self, path: Path, n_rows: int, *, has_queries: bool) -> None:
-        """Check whether a file has queries, if its rows are not in memory."""
+        """One ranking of all rows of a file must be asked for, and is not possible with queries."""
         if self.one_ranking and has_queries:
             raise DataError(f"{path} has queries: leave --one-ranking out.")
         if not self.one_ranking and not has_queries:
@@ -436,34 +441,16 @@ class DataOptions(TableOptions):
             )
 
 
-def read_letor_file(
-    path: Path, *, n_features: int | None = None, whose: str = "", fill: float | None = None
-) -> LetorData:
-    """Read a LETOR file, with as many features as `whose` has, if that is given.
-
-    LETOR files leave out zeros: a file with fewer features has zeros in the last ones. A file
-    with more features cannot be used. If the file has no query ids, group sizes are read from a
-    file beside it.
-    """
-    from rankwise.data import read_letor
-    from rankwise.data.query_rows import group_file_beside, read_group_file
-
-    with progress(f"Reading {path} ({path.stat().st_size / 1e6:,.1f} MB)"):
-        try:
-            data = read_letor(path, n_features=n_features, fill=fill)
-        except LetorFormatError as error:
-            feature, exceeds, _ = str(error).partition(" exceeds n_features")
-            if not exceeds:
-                raise
-            raise DataError(
-                f"{feature}, but {whose} has {n_features} features: they do not belong together."
-            ) from None
-    file = group_file_beside(path) if data.qid is None else None
-    if file is None:
-        return data
-    qid = read_group_file(file, len(data.y))
-    note(f"{path} has no qid: its {qid[-1] + 1:,} queries come from the group sizes in {file}.")
-    return replace(data, qid=qid)
+def _without_names(data: TableData, wanted: int, path: Path, whose: str) -> TableData:
+    """The rows of a table as numbers in the order of the columns, for a model without names."""
+    if data.X.shape[1] != wanted:
+        raise DataError(
+            f"{path} has {data.X.shape[1]} features, but {whose} has {wanted}, without names: do "
+            "they belong together?"
+        )
+    words = "has no names of features, so the columns are taken in their order."
+    complain("warning", f"{path}: {whose} {words}")
+    return replace(data, X=data.X.to_numpy())
 
 
 def check_width(X: Any, path: Path, whose: str) -> None:
@@ -740,18 +727,6 @@ def scores_of(file: ModelFile, data: Any) -> Any:
     """The score of each row."""
     import numpy as np
 
-    ranker = last_step(file.model)
-    scored = getattr(ranker, "scored", "rows")
-    if scored != "rows":
-        raise DataError(
-            f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a file: "
-            "use predict in Python."
-        )
-    if data.qid is None and not hasattr(data, "roles") and _fitted_to_queries(file.model):
-        complain(
-            "warning",
-            "The file has no query ids: its rows are ranked together, unlike in training.",
-        )
     with progress(f"Scoring {data.X.shape[0]:,} rows"):
         scores = np.asarray(predict_with_queries(file.model, data.X, one_query(data)))
     if scores.ndim != 1:
@@ -760,10 +735,6 @@ def scores_of(file: ModelFile, data: Any) -> Any:
             "one: use predict in Python."
         )
     return scores
-
-
-def _fitted_to_queries(model: Any) -> bool:
-    return bool(getattr(last_step(model), "n_queries_", 1) > 1)
 
 
 def one_query(data: Any) -> Any:

@@ -22,16 +22,7 @@ from rankwise.metrics import (
     paired_test,
 )
 from rankwise.plots import plot_alpha_path, plot_ndcg_curve, plot_query_differences
-from rankwise.report import (
-    Code,
-    Column,
-    Facts,
-    Figure,
-    Section,
-    Table,
-    Text,
-    comparison_table,
-)
+from rankwise.report import Code, Column, Facts, Figure, Section, Table, Text, comparison_table
 
 ALPHAS = np.logspace(-1, 6, 29)
 BOLD = Text("The best value in each row is bold.")

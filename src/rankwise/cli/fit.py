@@ -1,14 +1,12 @@
 """rankwise fit, auto and tune: from a file to a model file.
 
-The rows of the file are in memory, or read block by block, or on workers. The classes for these
-share `path`, `n_rows`, `n_features`, `feature_names`, `has_queries`, `preparation`, `table` (how a
-table was read), and `fit(ranker, alphas=None)`, which returns the fitted ranker, or a path of
-rankers with each alpha.
+The rows of the file are in memory, or read block by block, or on workers: see `TrainingRows`.
 """
 
 from __future__ import annotations
 
 import warnings
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
@@ -41,6 +39,7 @@ from rankwise.cli.options import (
     grouped,
     metric_words,
     refuse,
+    refuse_all,
     split_names,
 )
 from rankwise.cli.terminal import (
@@ -60,7 +59,8 @@ from rankwise.routing import last_step, predict_with_queries
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
-    from rankwise.data import LetorData, TableData
+    from rankwise.data import LetorData
+    from rankwise.data.table_columns import Roles
 
 MOST_WORKERS = 1000
 MOST_DRAWN = 100  # columns whose importance is computed for a page
@@ -75,26 +75,13 @@ def fit(
     out: ModelOut,
     force: Force = False,
     options: RankerOptions,
-    valid: Annotated[
-        Path | None,
-        typer.Option(exists=True, dir_okay=False, rich_help_panel="Choosing alpha"),
-    ] = None,
+    valid: InputFile = None,
     selection: SelectionOptions,
-    unlabelled: Annotated[
-        Path | None, typer.Option(exists=True, dir_okay=False, rich_help_panel="Data")
-    ] = None,
+    unlabelled: InputFile = None,
     data: DataOptions,
-    row_features: Annotated[
-        Path | None,
-        typer.Option("--rows", exists=True, dir_okay=False, rich_help_panel="Both sides"),
-    ] = None,
-    column_features: Annotated[
-        Path | None,
-        typer.Option("--columns", exists=True, dir_okay=False, rich_help_panel="Both sides"),
-    ] = None,
-    workers: Annotated[
-        str | None, typer.Option("--workers", "--cluster", rich_help_panel="Data")
-    ] = None,
+    rows: InputFile = None,
+    columns: InputFile = None,
+    workers: Annotated[str | None, typer.Option("--workers", "--cluster")] = None,
 ) -> None:
     """Fit a ranker to a LETOR file or a table and write it to a model file.
 
@@ -154,47 +141,43 @@ def fit(
 
     Parameters
     ----------
-    valid : FILE
+    valid : FILE, panel=Choosing alpha
         File to choose alpha on.
-    unlabelled : FILE
+    unlabelled : FILE, panel=Data
         More rows for transductive-rankrls. Their labels, if any, are not used.
-    row_features : FILE
+    rows : FILE, panel=Both sides
         Features of the rows of the table TRAIN.
-    column_features : FILE
+    columns : FILE, panel=Both sides
         Features of the columns of the table TRAIN.
-    workers : N
+    workers : N, panel=Data
         Read TRAIN in N processes on this machine, or on the workers of the Dask scheduler at an
         address, as in tcp://10.0.0.1:8786. They must be able to read the file.
     """
     from rankwise.persistence import save_model
 
     alpha = selection.alphas
-    if row_features is not None or column_features is not None:
-        if row_features is None or column_features is None:
-            lacking = "rows" if row_features is None else "columns"
-            refuse(lacking, "Give --rows and --columns together.")
+    chooses = {"metric": selection.metric, "relevant": selection.relevant}
+    if rows is not None or columns is not None:
+        if rows is None or columns is None:
+            refuse("rows" if rows is None else "columns", "Give --rows and --columns together.")
         refuse_unused(data)
-        others: dict[str, Any] = {"valid": valid, "unlabelled": unlabelled, "workers": workers}
-        others |= {"metric": selection.metric, "relevant": selection.relevant}
-        for name, value in {**others, "scale": options.scale}.items():
-            if value is not None:
-                refuse(name, "This is not for tables with --rows and --columns: leave it out.")
+        others = {"valid": valid, "unlabelled": unlabelled, "workers": workers, **chooses}
+        others["scale"] = options.scale
+        refuse_all(others, "This is not for tables with --rows and --columns: leave it out.")
         if options.model not in (RankerOptions.model, TableRankerOptions.model):
             refuse("model", "Tables with --rows and --columns are for two-sided-rankrls.")
-        check_writable(out, train, row_features, column_features, force=force)
+        check_writable(out, train, rows, columns, force=force)
         ranker = _table_ranker(options, alpha)
-        fit_table(train, row_features, column_features, ranker, data)
+        fit_table(train, rows, columns, ranker, data)
         save_model(ranker, out)
         if hasattr(ranker, "alpha_curve_"):
             note(_chosen(ranker))
         cells = f"{plural(ranker.n_cells_, 'cell')} of {ranker.n_rows_} rows and"
         note(f"Wrote {out}: {in_one_line(ranker)} fitted to {cells} {ranker.n_columns_} columns.")
         return
-    given = {"alpha": alpha, "valid": valid}
-    options.check_alpha(*(name for name, value in given.items() if value is not None))
-    for name in ("metric", "relevant"):
-        if valid is None and getattr(selection, name) is not None:
-            refuse(name, "This chooses alpha on a validation file: give --valid as well.")
+    options.check_alpha(alpha=alpha, valid=valid)
+    if valid is None:
+        refuse_all(chooses, "This chooses alpha on a validation file: give --valid as well.")
     ranker = options.single()
     if unlabelled is not None and not getattr(ranker, "takes_unlabelled", False):
         refuse("unlabelled", f"This is for the model transductive-rankrls: got {options.model}.")
@@ -211,19 +194,20 @@ def fit(
             refuse("fill", "Workers do not read NULL: replace it in the file first.")
         check_summable(ranker)
     with connected(workers) as client:
-        rows = open_rows(train, data, ranker, client)
+        training = open_rows(train, data, ranker, client)
         if unlabelled is not None:
-            assert isinstance(rows, InMemory)  # other forms are refused for this model
-            rows.add_unlabelled(data.read_like(unlabelled, rows, needs_label=False), unlabelled)
-        ranker = options.settle_scale(ranker, has_queries=rows.has_queries)
-        ranker = rows.preparation.with_positions(ranker)
+            assert isinstance(training, InMemory)  # other forms are refused for this model
+            more = data.read_like(unlabelled, training, needs_label=False)
+            training.add_unlabelled(more, unlabelled)
+        ranker = options.settle_scale(ranker, has_queries=training.has_queries)
+        ranker = training.preparation.with_positions(ranker)
         if valid is None:
-            ranker = rows.fit(ranker)
+            ranker = training.fit(ranker)
         else:
-            held_out = data.read_like(valid, rows)
-            ranker = _best(rows.fit(ranker, grid), held_out, selection.for_rows(held_out))
-    model = rows.preparation.around(ranker)
-    save_model(model, out, table=rows.table)
+            held_out = data.read_like(valid, training)
+            ranker = _best(training.fit(ranker, grid), held_out, selection.for_rows(held_out))
+    model = training.preparation.around(ranker)
+    save_model(model, out, table=data.remembered(train, training.roles))
     if hasattr(ranker, "alpha_curve_"):
         from rankwise.preprocessing.table_encoder import encoder_of
 
@@ -238,7 +222,7 @@ def fit(
     elif options.has_alpha and alpha is None and valid is None:
         default = last_step(ranker).alpha
         note(f"alpha {default:g}, the default: choose it with --valid or 'rankwise tune'.")
-    note_model(out, ranker, rows.n_rows, rows.n_features)
+    note_model(out, ranker, training.n_rows, training.n_features)
 
 
 def _table_ranker(options: RankerOptions, alpha: str | None) -> Any:
@@ -381,11 +365,12 @@ def auto(
     seed : N
         Seed for the choice of landmarks.
     """
+    from rankwise.parameters import Monotone, parse_parameter
     from rankwise.persistence import save_model
 
     check_writable(out, train, test, force=force)
     check_page(report, train, test, force=force)
-    rules = None if monotone is None else _parsed_rules(monotone)
+    rules = None if monotone is None else parse_parameter("monotone", monotone, Monotone())
     is_asked = data.encode or data.impute or data.dates
     if data.is_table(train):
         data = replace(data, encode=data.encode or "auto", impute=data.impute or "median")
@@ -431,16 +416,11 @@ def auto(
     if out is None:
         note("The model was not kept: give --out to write it to a file.")
         return
-    save_model(training.preparation.around(ranker), out, table=training.table)
+    table = data.remembered(train, training.roles)
+    save_model(training.preparation.around(ranker), out, table=table)
     parts = ranker.parts_
     what = f"a mean of {len(parts)} rankers" if len(parts) > 1 else f"one ranker, {parts[0].name}"
     note(f"Wrote {out}: {what}, fitted to {len(rows.y):,} rows.")
-
-
-def _parsed_rules(text: str) -> Any:
-    from rankwise.parameters import Monotone, parse_parameter
-
-    return parse_parameter("monotone", text, Monotone())
 
 
 def _write_results(
@@ -470,9 +450,7 @@ def auto_pictures(ranker: Any, rows: Any, source: Path) -> dict[str, list[Any]]:
     """
     import numpy as np
 
-    from rankwise.errors import MissingExtraError
     from rankwise.graph import QueryGroups
-    from rankwise.metric_names import metric_label
     from rankwise.model_selection import permutation_importance
     from rankwise.model_selection.rows import take
     from rankwise.plots import plot_before_after, plot_importance, require_matplotlib
@@ -548,7 +526,33 @@ def conclusions(ranker: Any) -> list[str]:
     return lines
 
 
-class InMemory:
+class TrainingRows(ABC):
+    """The rows of a training file.
+
+    Attributes
+    ----------
+    path : Path
+    n_rows, n_features : int
+    has_queries : bool
+    preparation : Preparation
+        What has prepared the rows, and prepares others.
+    roles : Roles or None
+        Which column of a table is what.
+    """
+
+    path: Path
+    n_rows: int
+    n_features: int
+    has_queries: bool
+    preparation = Preparation()
+    roles: Roles | None = None
+
+    @abstractmethod
+    def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
+        """The fitted ranker, or a path of rankers with each alpha."""
+
+
+class InMemory(TrainingRows):
     """The rows of a file that is read whole."""
 
     def __init__(
@@ -556,9 +560,7 @@ class InMemory:
     ) -> None:
         self.path = path
         self.data, self.preparation = options.read_training(path, ranker, as_they_are=as_they_are)
-        roles = getattr(self.data, "roles", None)
-        self.feature_names = None if roles is None else roles.features
-        self.table = options.remembered(path, roles)
+        self.roles = getattr(self.data, "roles", None)
         self.n_rows, self.n_features = self.data.X.shape
         self.has_queries = self.data.qid is not None
 
@@ -574,41 +576,35 @@ class InMemory:
 
         from rankwise.model_selection.rows import fit_with_queries
 
-        data = self.data
+        X, y, qid = self.data.X, self.data.y, self.data.qid
         if alphas is None:
             with progress(f"Fitting to {self.n_rows:,} rows"):
-                fit_with_queries(ranker, data.X, data.y, data.qid)
+                fit_with_queries(ranker, X, y, qid)
             return ranker
         with progress(f"Fitting {len(alphas)} values of alpha to {self.n_rows:,} rows") as report:
             if hasattr(ranker, "path"):
-                return ranker.path(data.X, data.y, alphas, qid=data.qid)
-            rankers = []
-            for done, alpha in enumerate(alphas):
+                return ranker.path(X, y, alphas, qid=qid)
+            rankers = [clone(ranker) for _ in alphas]
+            for done, (alpha, one) in enumerate(zip(alphas, rankers, strict=True)):
                 report(done, len(alphas), f"alpha {alpha:.3g}")
-                rankers.append(clone(ranker))
-                last_step(rankers[-1]).set_params(alpha=alpha)
-                fit_with_queries(rankers[-1], data.X, data.y, data.qid)
+                last_step(one).set_params(alpha=alpha)
+                fit_with_queries(one, X, y, qid)
         return _Refits(rankers)
 
 
 def _with_unlabelled(data: Any, more: Any) -> Any:
     """Rows, and others whose labels are NaN. Equal query ids are the same query."""
     import numpy as np
-    import scipy.sparse as sp
 
-    parts = data.X, more.X
-    if hasattr(data.X, "columns"):
-        import pandas as pd
+    from rankwise.inspection.composed_rows import joined
 
-        X = pd.concat(parts, ignore_index=True)
-    else:
-        X = sp.vstack(parts, format="csr") if any(map(sp.issparse, parts)) else np.vstack(parts)
-    ids = None
+    X = joined([data.X, more.X])
+    ids: Any = None
     if data.qid is not None:
-        numbers = all(one.qid.dtype.kind in "iu" for one in (data, more))
-        ids = np.concatenate(
-            [one.qid if numbers else one.qid.astype(str).astype(object) for one in (data, more)]
-        )
+        ids = [data.qid, more.qid]
+        if any(part.dtype.kind not in "iu" for part in ids):
+            ids = [part.astype(str).astype(object) for part in ids]
+        ids = np.concatenate(ids)
     y = np.concatenate([data.y, np.full(more.X.shape[0], np.nan)])
     return replace(data, X=X, y=y, qid=ids)
 
@@ -626,7 +622,7 @@ class _Refits:
         return self.rankers[i]
 
 
-class Streamed:
+class Streamed(TrainingRows):
     """The rows of a file in blocks of whole queries, read as often as needed."""
 
     def __init__(self, path: Path, options: DataOptions) -> None:
@@ -634,11 +630,8 @@ class Streamed:
 
         self.path = path
         self._report: Callable[..., None]
-        self.preparation, self.feature_names = Preparation(), None
-        self.table: dict[str, Any] = {}
         shown: Any = {"progress": lambda done, total: self._report(done, total)}
-        is_table = options.is_table(path)
-        if is_table:
+        if options.is_table(path):
             file = options.table_file(path)
             self._blocks: Any = TableBlocks(
                 path,
@@ -660,22 +653,17 @@ class Streamed:
             self._blocks = LetorBlocks(path, n_features=n_features, fill=options.fill, **shown)
         with self._showing("Checking"), explained_tables(options.ignore):
             survey = self._blocks.survey
-        if is_table:
-            self.feature_names = self._blocks.roles.features
-            self.table = options.remembered(path, self._blocks.roles)
-            note(f"{path}: {self._blocks.roles.words()}. Read block by block.")
-            note(*doubts(self._blocks.roles))
+        self.roles = getattr(self._blocks, "roles", None)
+        if self.roles is not None:
+            note(f"{path}: {self.roles.words()}. Read block by block.", *doubts(self.roles))
         self.n_rows, self.n_features = survey.n_rows, survey.n_features
         self.has_queries = survey.n_queries > 0
 
     def fit(self, ranker: Any, alphas: Sequence[float] | None = None) -> Any:
         with self._showing("Fitting to"):
             if alphas is None:
-                return ranker.fit_blocks(self)
-            return ranker.path_blocks(self, alphas)
-
-    def __iter__(self) -> Iterator[LetorData | TableData]:
-        yield from self._blocks
+                return ranker.fit_blocks(self._blocks)
+            return ranker.path_blocks(self._blocks, alphas)
 
     @contextmanager
     def _showing(self, what: str) -> Iterator[None]:
@@ -684,7 +672,7 @@ class Streamed:
             yield
 
 
-class OnWorkers:
+class OnWorkers(TrainingRows):
     """The rows of a file of which each worker reads parts."""
 
     def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
@@ -694,8 +682,6 @@ class OnWorkers:
         if options.is_table(path):
             raise DataError(f"{path} is a table, and workers read LETOR files: leave them out.")
         self.path, self._client = path, client
-        self.preparation, self.feature_names = Preparation(), None
-        self.table: dict[str, Any] = {}
         with progress(f"Checking {path}"):
             self._parts = Run(client).open([path], None, None, options.n_features)
         assert self._parts.shape is not None  # LETOR files have one
@@ -722,9 +708,6 @@ class OnWorkers:
             if alphas is None:
                 return distributed.fit(ranker, self._parts, **common)
             return distributed.path(ranker, self._parts, alphas, **common)
-
-
-TrainingRows = InMemory | Streamed | OnWorkers
 
 
 def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> TrainingRows:
@@ -808,7 +791,6 @@ def local_cluster(workers: int, *, tries: int = 3) -> Any:
 
 TOP = 10  # settings in the table
 REFITS = 5  # folds of rankers that have to be refitted, unless --folds is given
-SEED = 0  # for folds of rows, so that results are reproducible
 PICTURES = (".svg", ".png", ".pdf", ".html")
 
 
@@ -866,9 +848,8 @@ def tune(
     """
     from rankwise.persistence import save_model
 
-    if selection.alphas is not None:
-        options.check_alpha("alphas")
-        _ = selection.grid  # raises an error for wrong values, before the rows are read
+    options.check_alpha(alphas=selection.alphas)
+    _ = selection.grid  # raises an error for wrong values, before the rows are read
     rankers = list(options.combinations())
     check_writable(out, train, force=force)
     picture = None
@@ -882,25 +863,18 @@ def tune(
     from rankwise.cli.tune_page import Tuned, write_picture
     from rankwise.model_selection.trials import is_too_wide
 
-    steps = in_folds if in_folds.steps else preparation
-    rankers = [
-        (setting, steps.with_positions(ranker, in_folds=bool(in_folds.steps)))
-        for setting, ranker in rankers
-    ]
-    rankers = [
-        (setting, in_folds.around(options.settle_scale(ranker, has_queries=rows.qid is not None)))
-        for setting, ranker in rankers
-    ]
-    if folds is None and (
-        options.is_refitted
-        or in_folds.steps
-        or any(is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers)
-    ):
+    refits, steps = bool(in_folds.steps), in_folds if in_folds.steps else preparation
+    for k, (setting, ranker) in enumerate(rankers):
+        placed = steps.with_positions(ranker, in_folds=refits)
+        scaled = options.settle_scale(placed, has_queries=rows.qid is not None)
+        rankers[k] = setting, in_folds.around(scaled)
+    wide = any(is_too_wide(last_step(ranker), rows.X) for _, ranker in rankers)
+    if folds is None and (options.is_refitted or refits or wide):
         folds = REFITS
     with interruptible(f"Holding out parts of {len(rows.y):,} rows"), warnings.catch_warnings():
         # Held-out rows may have categories that an encoder has not seen, as new rows may.
         warnings.filterwarnings("ignore", "Found unknown categories")
-        tuned = Tuned.of(rows, rankers, selection, folds, options.has_alpha, SEED)
+        tuned = Tuned.of(rows, rankers, selection, folds, options.has_alpha)
     best = tuned.best_ranker
     table = data.remembered(train, getattr(rows, "roles", None))
     save_model(preparation.around(best), out, table=table)
@@ -914,7 +888,6 @@ def tune(
 
 def _picture_file(plot: Path | None, out: Path, train: Path, *, force: bool) -> Path | None:
     """Where the picture goes; None if it was not asked for and matplotlib is missing."""
-    from rankwise.errors import MissingExtraError
     from rankwise.plots import require_matplotlib
 
     path = out.with_suffix(".svg") if plot is None else plot

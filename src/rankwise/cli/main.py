@@ -10,10 +10,9 @@ import typer
 
 from rankwise.cli.ask import ask
 from rankwise.cli.contents import card, export, info
-from rankwise.cli.explaining import explain
 from rankwise.cli.fit import auto, fit, tune
 from rankwise.cli.options import Force, Seed, grouped
-from rankwise.cli.scoring import compare, evaluate, predict
+from rankwise.cli.scoring import compare, evaluate, explain, predict
 from rankwise.cli.studies import auc, leaderboard, preferences
 from rankwise.cli.terminal import (
     Command,

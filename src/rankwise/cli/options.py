@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from copy import copy
 from dataclasses import dataclass, fields, is_dataclass, replace
 from functools import partial
@@ -103,8 +103,7 @@ TrainingFile = Annotated[
     ),
 ]
 ModelFile = Annotated[
-    Path,
-    typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="Model file to read."),
+    Path, typer.Argument(exists=True, dir_okay=False, metavar="MODEL", help="Model file to read.")
 ]
 ModelOut = Annotated[
     Path, typer.Option("--out", "-o", metavar="MODEL", help="Where to write the model.")
@@ -114,14 +113,14 @@ Quiet = Annotated[
     bool, typer.Option("--quiet", "-q", help="Print results, warnings and errors only.")
 ]
 UNTIMED = ("ask", "info", "completion")
-_ENTRY = re.compile(r"(\w+) : (.+?)(?:, default=(.+))?")
+_ENTRY = re.compile(r"(\w+) : (.+?)(?:, panel=(.+?))?(?:, default=(.+))?")
 
 
 def grouped(command: Callable[..., None]) -> Callable[..., None]:
     """Make the options of a command from its signature and its docstring.
 
     The section Parameters of the docstring contains the help of each option, after a line ``name :
-    METAVAR, default=words``. A parameter may be a group of options, a dataclass with such a
+    METAVAR, panel=words, default=words``. A parameter may be a group of options, a dataclass with
     docstring: its fields take the place of the parameter, and the command receives the object. Each
     command also has the option --quiet, and prints at its end how long it took.
     """
@@ -166,9 +165,9 @@ def option_texts(documented: Any) -> dict[str, dict[str, Any]]:
     for line in section.splitlines():
         entry = _ENTRY.fullmatch(line)
         if entry:
-            name, metavar, default = entry.groups()
-            texts[name] = text = {"metavar": metavar, "help": "", "rich_help_panel": panel}
-            text["show_default"] = default or True
+            name, metavar, alone, default = entry.groups()
+            texts[name] = text = {"metavar": metavar, "help": "", "show_default": default or True}
+            text["rich_help_panel"] = alone or panel
         else:
             text["help"] = f"{text['help']} {line.strip()}".strip()
     return texts
@@ -253,11 +252,12 @@ class RankerOptions:
         """Whether the ranker has kernels, but no parameter for scaling."""
         return "kernel" in self.defaults and "scale" not in self.defaults
 
-    def check_alpha(self, *options: str) -> None:
-        """Refuse options that choose alpha if the ranker has none."""
-        for option in options:
-            if not self.has_alpha and not (option == "alpha" and "alpha" in self.defaults):
-                refuse(option, f"{self.model} has no alpha to choose: leave this out.")
+    def check_alpha(self, **options: Any) -> None:
+        """Refuse options that choose alpha if the ranker has none to choose."""
+        if "alpha" in self.defaults:  # it may still be given
+            options.pop("alpha", None)
+        if not self.has_alpha:
+            refuse_all(options, f"{self.model} has no alpha to choose: leave this out.")
 
     def single(self) -> Any:
         """The one ranker that the options describe."""
@@ -432,6 +432,13 @@ def _scaled(ranker: Any, scale: str | None) -> Any:
     from sklearn.pipeline import make_pipeline
 
     return make_pipeline(ranker_class(SCALERS[scale])(), ranker)
+
+
+def refuse_all(options: Mapping[str, Any], why: str) -> None:
+    """Raise an error about the first of some options that is given."""
+    for name, value in options.items():
+        if value is not None and value is not False:
+            refuse(name, why)
 
 
 def refuse(option: str, why: str) -> NoReturn:

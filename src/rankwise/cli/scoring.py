@@ -1,16 +1,20 @@
-"""rankwise predict, evaluate and compare: models on the rows of a file."""
+"""rankwise predict, evaluate, compare and explain: models on the rows of a file."""
 
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import typer
 
 from rankwise.cli.data_options import (
     ColumnOptions,
     Features,
     TableOptions,
     distinct_names,
+    in_one_line,
     note_scaling,
     read_model,
     read_scores,
@@ -27,17 +31,33 @@ from rankwise.cli.options import (
     Positive,
     grouped,
     refuse,
+    refuse_all,
     split_names,
     values_of,
 )
-from rankwise.cli.terminal import check_writable, note, progress, show, show_json
+from rankwise.cli.terminal import (
+    check_page,
+    check_writable,
+    note,
+    progress,
+    show,
+    show_json,
+    write_page,
+)
 from rankwise.cli.two_sided_files import predict_table, refuse_unused
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing, write_text
+from rankwise.routing import last_step
 from rankwise.tables import csv_text, plural
+
+if TYPE_CHECKING:
+    from rankwise.inspection import PairExplanation
+    from rankwise.report import Section
 
 CUTOFFS = [1, 3, 5, 10]
 MOST_GROUPS = 20  # that are printed
+Position = Annotated[int | None, typer.Option(min=1)]
+PICTURES, PICTURE_ROWS = 10, 12  # of pairs on a page, and of features in each
 
 
 @grouped
@@ -102,8 +122,8 @@ def predict(
         table_scores = predict_table(ranker, data, columns, table)
         write_columns(table_scores, out, "csv" if out is None else format_of(out) or "csv")
         if out is not None:
-            n_rows, n_columns = len(next(iter(table_scores.values()))), len(table_scores) - 1
-            note(f"Wrote {out}: scores of {plural(n_rows, 'row')} and {n_columns} columns.")
+            first, *others = table_scores.values()
+            note(f"Wrote {out}: scores of {plural(len(first), 'row')} and {len(others)} columns.")
         return
     if columns is not None:
         refuse("columns", "This is for a model of a table, fitted with --rows and --columns.")
@@ -216,9 +236,8 @@ def evaluate(
     check_writable(per_query, qrels, scores, *files, force=force)
     if qrels is not None:
         given = {"scores": scores, "features": features, "exposure_of": exposure_of}
-        for name, value in (given | vars(table)).items():
-            if value is not None:
-                refuse(name, "This is for LETOR files and tables: leave it out with --qrels.")
+        given |= vars(table)
+        refuse_all(given, "This is for LETOR files and tables: leave it out with --qrels.")
         if undefined is not None:
             refuse("undefined", "Queries without results count as 0 here: leave it out.")
         options = {"relevant": relevant, "gain": gain or "linear", "discount": discount}
@@ -406,9 +425,7 @@ def compare(
         width = getattr(file.model, "n_features_in_", None)
         key = width, tuple(getattr(file.model, "feature_names_in_", ())), repr(file.table)
         if key not in by_features:
-            by_features[key] = data = table.read_for(file, model, path, features)
-            if data.qid is None:
-                raise DataError(f"{path} has no query ids, and models are compared over queries.")
+            by_features[key] = data = table.read_for(file, model, path, features, needs_query=True)
             first = data if first is None else first
             same = np.array_equal(data.y, first.y) and np.array_equal(data.qid, first.qid)
             if not same:
@@ -436,3 +453,144 @@ def _show_comparison(found: Any, format: str) -> None:
         show_json(found.to_dict())
     else:
         print(*(getattr(table, f"to_{format}")() for table in tables), sep="\n\n")
+
+
+@dataclass(frozen=True, kw_only=True)
+class QueryOptions(TableOptions):
+    """How to read a file, and which of its queries to explain.
+
+    Parameters
+    ----------
+    query : ID, default=the only query
+        The query to explain. COLUMN=ID also names the column of query ids, as in search_id=17.
+    """
+
+
+@grouped
+def explain(
+    *,
+    model: ModelFile,
+    data: InputArgument,
+    above: Position = None,
+    below: Position = None,
+    top: Positive = 20,
+    report: Path | None = None,
+    as_json: Json = False,
+    force: Force = False,
+    features: Features = None,
+    table: QueryOptions,
+) -> None:
+    """Explain why a row is ranked above another: what each feature adds to the difference.
+
+    Ranks the rows of a query, and explains the row at position --above against the row at position
+    --below. Without positions, it explains each row against the next one. The contributions of all
+    features sum to the difference of the two scores. Features are the columns of DATA.
+
+    For linear and additive models, contributions are the terms of the sum. For models with rbf or
+    laplacian kernels, they are Shapley values, and for boosted trees LightGBM's contributions. For
+    other models, Shapley values are sampled, and have standard errors.
+
+    \b
+    Examples:
+      rankwise explain model.rankwise rows.csv --query 17 --above 3 --below 5
+      rankwise explain model.rankwise rows.csv --query 17
+      rankwise explain model.rankwise rows.csv --query search_id=17 --report page.html
+
+    Parameters
+    ----------
+    data : DATA
+        LETOR file or table; it needs no labels.
+    above : POSITION, default=each
+        Position of the row that is above, from 1.
+    below : POSITION, default=the next one
+        Position of the row that is below.
+    top : N
+        How many features to show, or, without positions, how many rows.
+    report : PAGE
+        Write a page with the reasons and pictures to this HTML file.
+    """
+    from rankwise.inspection import explain as explain_pair
+    from rankwise.inspection import explain_ranking
+    from rankwise.plots import require_matplotlib
+
+    if above is None and below is not None:
+        refuse("above", "Give it as well, or leave out --below.")
+    if report is not None:
+        require_matplotlib()
+    check_page(report, model, data, force=force)
+    column, equals, wanted = (table.query or "").rpartition("=")
+    found = replace(table, query=column if equals else None)
+    file = read_model(model)
+    rows = found.read_for(file, model, data, features, needs_label=False)
+    given: dict[str, Any] = {"X": rows.X, "qid": rows.qid}
+    if table.query is not None:
+        if rows.qid is None:
+            refuse("query", f"{data} has no query ids: leave it out.")
+        given["query"] = wanted
+    if above is not None:
+        with progress("Explaining"):
+            why = explain_pair(file.model, above, below or above + 1, **given)
+        content: Any = _as_dict(why)
+        pairs, table_of_all = [why], why.to_table(top=top)
+        summary = "What each feature adds to the difference of the scores of two rows."
+    else:
+        with progress("Explaining"):
+            ids = getattr(rows, "ids", None)
+            ranking = explain_ranking(file.model, top=top, ids=ids, **given)
+        labels = ranking.rows.tolist() if ranking.ids is None else list(map(str, ranking.ids))
+        named = zip(ranking.pairs, labels, labels[1:], strict=False)
+        content = [_as_dict(pair) | {"rows": [one, two]} for pair, one, two in named]
+        pairs, table_of_all = ranking.pairs, ranking.to_table()
+        summary = f"{plural(len(ranking), 'row')}, each with the reason why it is above the next."
+    if as_json:
+        show_json(content)
+    else:
+        show(table_of_all)
+    if report is not None:
+        from rankwise.report import Section
+
+        name = "the ranking" if table.query is None else f"query {wanted}"
+        model_words = f"`{type(last_step(file.model)).__name__}` from {model.name}. {summary}"
+        order = [] if above else [Section("The order", [table_of_all])]
+        reasons = [_reasons(pair, top if above else PICTURE_ROWS) for pair in pairs[:PICTURES]]
+        title = f"Why: {name} of {data.name}"
+        write_page(report, "explain", title, model_words, [*order, *reasons])
+    if not pairs:
+        note("The query has one row: there is nothing to explain.")
+    elif as_json:
+        note(in_one_line(file.model))
+
+
+def _as_dict(why: PairExplanation) -> dict[str, Any]:
+    """An explanation as JSON holds it."""
+    above, below = why.positions or (None, None)
+    features = []
+    for k in why.order:
+        features.append({"feature": why.names[k], "contribution": float(why.contributions[k])})
+        if why.standard_errors is not None:
+            features[-1]["standard_error"] = float(why.standard_errors[k])
+    found: dict[str, Any] = {
+        "above": above,
+        "below": below,
+        "scores": list(why.scores),
+        "difference": why.difference,
+        "sentence": why.sentence,
+        "method": why.method,
+        "features": features,
+    }
+    return found if why.probability is None else found | {"probability": why.probability}
+
+
+def _reasons(why: PairExplanation, top: int) -> Section:
+    """Why a row is above another, with a picture."""
+    from rankwise.report import Figure, Section, Text
+
+    above, below = why.positions or (0, 0)
+    blocks: list[Any] = [Text(why.sentence)]
+    if len(why.order):
+        caption = "Steps from the score of the row below to the score of the row above."
+        picture = why.plot(top=min(top, PICTURE_ROWS))
+        blocks.append(Figure.of(picture, why.sentence, caption))
+    blocks.append(replace(why.to_table(top=top), title=""))  # which is the sentence
+    word = "above" if above < below else "below"
+    return Section(f"Position {above} {word} position {below}", blocks)

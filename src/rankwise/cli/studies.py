@@ -22,6 +22,7 @@ from rankwise.cli.options import (
     Seed,
     grouped,
     refuse,
+    refuse_all,
     split_names,
 )
 from rankwise.cli.terminal import (
@@ -128,14 +129,12 @@ class BattleColumns:
     def check(self, **others: Any) -> None:
         """Refuse options that do not go together, also with the `others` that are given."""
         first, second = self.first, self.second
-        given = vars(self) | others
+        given: dict[str, Any] = vars(self) | others
         if self.ranking is not None:
             if len(split_names(self.ranking) or []) != 3:
                 refuse("ranking", "Name three columns: --ranking RANKING,ITEM,PLACE.")
-            names = {name for name, value in given.items() if value}
-            for name in sorted(names - OPTIONS_OF_RANKINGS):
-                option = name.replace("_", "-")
-                refuse(option, "It is for battles. Leave it out, or leave out --ranking.")
+            others = {name: given[name] for name in sorted(given.keys() - OPTIONS_OF_RANKINGS)}
+            refuse_all(others, "It is for battles. Leave it out, or leave out --ranking.")
         if self.every is not None and (self.time is None or self.by is not None):
             refuse("every", "It needs --time COLUMN, and takes the place of --by.")
         for name, excluded, instead in APART:
@@ -245,15 +244,15 @@ def leaderboard(
     from rankwise.leaderboard.leaderboard import Leaderboard
     from rankwise.parameters import check_parameters, parse_parameter
 
-    strength = parse_parameter("penalty", penalty, Leaderboard.parameters["penalty"])
-    moving: dict[str, Any] = {}
-    for name, value in (("half_life", half_life), ("drift", drift)):
-        if value is not None and columns.time is None:
-            refuse(name.replace("_", "-"), "It needs the times of battles: give --time COLUMN.")
+    settings: dict[str, Any] = {"penalty": penalty, "half_life": half_life, "drift": drift}
+    for name, value in settings.items():
         if value is not None:
-            moving[name] = parse_parameter(name, value, Leaderboard.parameters[name])
-    moving |= {"ties": ties.replace("-", " "), "penalty": strength}
-    board = Leaderboard(link, position=position, level=level, **moving)
+            settings[name] = parse_parameter(name, value, Leaderboard.parameters[name])
+    if columns.time is None:
+        moving = {"half_life": half_life, "drift": drift}
+        refuse_all(moving, "It needs the times of battles: give --time COLUMN.")
+    settings["ties"] = ties.replace("-", " ")
+    board = Leaderboard(link, position=position, level=level, **settings)
     check_parameters(board, Leaderboard.parameters)
     rows_with = _equations("where", where)
 
@@ -389,28 +388,22 @@ def covariate_table(board: Any, units: dict[str, str], *, elo: bool) -> Table:
 
 
 def without_style(board: Any, standings: Any, battles: Any, **how: Any) -> Table:
-    """Ratings with and without the covariates, side by side."""
+    """Ratings with and without the covariates, side by side; empty for items without battles."""
     from sklearn.base import clone
 
-    other = clone(board).fit(replace(battles, context=None, context_names=None)).standings(**how)
-    return side_by_side(standings, {"without style": other}, "With and without style")
-
-
-def side_by_side(standings: Any, others: dict[str, Any], title: str) -> Table:
-    """Ratings with intervals of several boards; empty for items without battles in one."""
     from rankwise.leaderboard.board_tables import BoardTable, intervals
 
+    other = clone(board).fit(replace(battles, context=None, context_names=None)).standings(**how)
     digits = 0 if standings.formats.get("rating") == ".0f" else 2
+    spans = intervals(other["low"], other["high"], digits)
+    shown = zip(other["item"], other["rating"], spans, other["battles"], strict=True)
+    cells = {
+        item: f"{rating:.{digits}f} ({span})" if met else "" for item, rating, span, met in shown
+    }
     columns: dict[str, Any] = {"item": standings["item"], "rating": standings["rating"]}
-    for name, other in others.items():
-        cells = {}
-        spans = intervals(other["low"], other["high"], digits)
-        for item, rating, span, met in zip(
-            other["item"], other["rating"], spans, other["battles"], strict=True
-        ):
-            cells[item] = f"{rating:.{digits}f} ({span})" if met else ""
-        columns[name] = [cells.get(item, "") for item in standings["item"]]
-    return replace(BoardTable(columns, {"rating": f".{digits}f"}).to_table(), title=title)
+    columns["without style"] = [cells.get(item, "") for item in standings["item"]]
+    table = BoardTable(columns, {"rating": f".{digits}f"}).to_table()
+    return replace(table, title="With and without style")
 
 
 def shown_judges(board: Any) -> Table | None:
@@ -434,12 +427,7 @@ def shown_judges(board: Any) -> Table | None:
 
 
 def _content(
-    board: Any,
-    standings: Any,
-    file: BattleFile | RankingFile,
-    concerns: list[str],
-    *,
-    elo: bool,
+    board: Any, standings: Any, file: BattleFile | RankingFile, concerns: list[str], *, elo: bool
 ) -> dict[str, Any]:
     """All numbers of a leaderboard, for JSON."""
     unit, plain = board.unit(elo=elo), board.unit()
@@ -557,23 +545,18 @@ def preferences(
     check_writable(out, items, comparisons, force=force)
     from rankwise.data import read_comparisons
 
-    named = vars(columns)
-    given = next((name for name, value in named.items() if value is not None), None)
-    if comparisons is None and given is not None:
-        refuse(given, "It needs two files, ITEMS and COMPARISONS.")
-    named = named | {"context": split_names(columns.context) or []}
+    if comparisons is None:
+        refuse_all(vars(columns), "It needs two files, ITEMS and COMPARISONS.")
+    named = vars(columns) | {"context": split_names(columns.context) or []}
     data = read_comparisons(items, comparisons, **named)
     # These imports compile loops: only now, when all arguments are known to be valid.
     from rankwise.cli.study_pages import KERNEL_ITEMS, PreferenceStudy, write_preferences
     from rankwise.persistence import save_model
 
-    kernels: tuple[str, ...] = (kernel,)
-    if kernel == "auto":
-        kernels = ("linear", "rbf") if len(data.X) <= KERNEL_ITEMS else ("linear",)
-        if len(data.X) > KERNEL_ITEMS:
-            note(
-                f"{len(data.X):,} items: only a linear ranker is tried. Use --kernel rbf for more."
-            )
+    kernels: tuple[str, ...] = ("linear", "rbf") if kernel == "auto" else (kernel,)
+    if kernel == "auto" and len(data.X) > KERNEL_ITEMS:
+        kernels = ("linear",)
+        note(f"{len(data.X):,} items: only a linear ranker is tried. Use --kernel rbf for more.")
     with interruptible(f"Holding out {len(data.comparisons):,} comparisons"):
         study = PreferenceStudy.of(data, kernels)
         show(study.tried_table())

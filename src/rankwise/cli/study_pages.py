@@ -17,17 +17,8 @@ from rankwise.cli.studies import rating_note, shown_judges, what_was_read
 from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
-from rankwise.model_selection import (
-    LeaveComparisonOut,
-    leave_comparison_out,
-    leave_item_out,
-)
-from rankwise.plots import (
-    plot_hold_out,
-    plot_item_ranking,
-    plot_reliability,
-    plot_win_matrix,
-)
+from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
+from rankwise.plots import plot_hold_out, plot_item_ranking, plot_reliability, plot_win_matrix
 from rankwise.plots.item_plots import rank_intervals
 from rankwise.report import Facts, Figure, Folded, Section, Text
 from rankwise.tables import Column, Table, plural
@@ -66,12 +57,13 @@ def write_leaderboard(
     how: dict[str, Any],
 ) -> None:
     """Standings, pictures, shares, coefficients, judges, and what was left out."""
-    battles = board.battles_
+    battles, n = board.battles_, len(board.items_)
+    settled = abs(board.settled()).sum(dtype=int) / max(n * (n - 1), 1)
     facts = [
         (f"{len(battles):,}", "battles" if hasattr(file, "battles") else "rankings"),
-        (f"{len(board.items_):,}", "items"),
+        (f"{n:,}", "items"),
         (f"{board.n_groups_:,}", "independent groups"),
-        (_settled_share(board), "of all pairs of items can be told apart"),
+        (f"{settled:.0%}", "of all pairs of items can be told apart"),
     ]
     if board.both_bad_:
         facts.append((f"{board.both_bad_:.1%}", "of battles: both are bad"))
@@ -100,12 +92,6 @@ def write_leaderboard(
     ]
     title = f"Leaderboard of {source.name}"
     write_page(path, "leaderboard", title, _summary(board, standings), sections)
-
-
-def _settled_share(board: Any) -> str:
-    """The share of pairs whose order is settled."""
-    settled, n = board.settled(), len(board.items_)
-    return f"{abs(settled).sum(dtype=int) / max(n * (n - 1), 1):.0%}"
 
 
 def _summary(board: Any, standings: Any) -> str:
@@ -430,7 +416,7 @@ def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
         ranking = [*drawn, study.ranking_table(None)]
     sections = [
         Section("", [facts, *map(Text, others)]),
-        Section("Are the probabilities right?", [_reliability(study)]),
+        Section("Are the probabilities right?", _reliability(study)),
         Section("What was tried", tried),
         Section("The ranking", ranking),
         Section("What the ranker has learned", study.learned_tables()),
@@ -438,9 +424,12 @@ def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
     write_page(path, "preferences", f"Preferences in {source}", first, sections)
 
 
-def _reliability(study: PreferenceStudy) -> Figure:
+def _reliability(study: PreferenceStudy) -> list[Figure]:
+    """How often predicted winners won; nothing if nearly all comparisons are ties."""
     observed, chance = study.nested
     decided = (observed.margin != 0) & (observed.weight > 0)
+    if decided.sum() < 2:
+        return []
     margin, p = observed.margin[decided], chance[decided]
     ahead = p >= 0.5
     ax = plot_reliability(
@@ -449,12 +438,12 @@ def _reliability(study: PreferenceStudy) -> Figure:
         n_bins=max(2, min(10, int(decided.sum()) // 10)),
         data="held-out comparisons",
     )
-    return Figure.of(
-        ax,
-        "Observed frequency of wins against the predicted probability",
+    alt = "Observed frequency of wins against the predicted probability"
+    caption = (
         "The predicted winner of each held-out comparison: its probability, and how often it won. "
-        "Ties are left out.",
+        "Ties are left out."
     )
+    return [Figure.of(ax, alt, caption)]
 
 
 def _ranking(study: PreferenceStudy) -> Figure:

@@ -53,7 +53,6 @@ class Tuned(CandidateScores):
         selection: SelectionOptions,
         folds: int | None,
         has_alpha: bool,
-        seed: int,
     ) -> Tuned:
         """Search over rankers, each given with its setting."""
         n_queries = 1 if rows.qid is None else len(np.unique(rows.qid))
@@ -73,7 +72,7 @@ class Tuned(CandidateScores):
             [_grid(model, alphas if has_alpha else None) for model in models],
             scoring=selection.metric_name if selection.relevant is None else metric,
             cv=cv,
-            random_state=None if by_query else seed,
+            random_state=None if by_query else 0,  # the same folds of rows each time
             verbose=True,
         ).fit(rows.X, rows.y, qid=rows.qid if by_query else None)
         settings = [_label(setting) for setting, _ in rankers]

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from rankwise.cli.data_options import ColumnOptions
-from rankwise.cli.options import RankerOptions, refuse, split_names
+from rankwise.cli.options import RankerOptions, refuse_all, split_names
 from rankwise.cli.terminal import progress
 from rankwise.errors import DataError
 from rankwise.rankers import ranker_class
@@ -29,9 +29,8 @@ class TableRankerOptions(RankerOptions):
 def refuse_unused(data: ColumnOptions) -> None:
     """Refuse options of columns that tables with features on both sides do not have."""
     known = {"ignore", "separator", "decimal", "thousands", "format"}
-    for name in {field.name for field in fields(data)} - known:
-        if getattr(data, name) not in (None, False):
-            refuse(name, "Tables with features on both sides have numbers only: leave this out.")
+    others = {name: value for name, value in vars(data).items() if name not in known}
+    refuse_all(others, "Tables with features on both sides have numbers only: leave this out.")
 
 
 def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnOptions) -> None:
@@ -40,22 +39,23 @@ def fit_table(table: Path, rows: Path, columns: Path, ranker: Any, data: ColumnO
     sides = []
     for name, path, wanted in (("row", rows, Y.index), ("column", columns, Y.columns)):
         frame = read_named(path, data)
-        missing = [each for each in wanted if each not in set(frame.index)]
+        missing = [each for each in wanted if each not in frame.index]
         if missing:
             raise DataError(
                 f"{path} has no line {missing[0]!r}, which is a {name} of {table} "
                 f"({len(missing)} of {plural(len(wanted), name)} are missing). The first column "
                 "of each file names its rows, and the first line of the table names its columns."
             )
-        sides.append(frame.loc[wanted])
+        frame = frame.loc[wanted]
         if getattr(ranker, f"{name}_kernel") == "precomputed":
-            absent = [each for each in wanted if each not in set(frame.columns)]
+            absent = [each for each in wanted if each not in frame.columns]
             if absent:
                 raise DataError(
                     f"{path} has no column {absent[0]!r}: with {name}_kernel=precomputed, it needs "
                     f"a line and a column for each {name} of {table}."
                 )
-            sides[-1] = sides[-1][list(wanted)]
+            frame = frame[list(wanted)]
+        sides.append(frame)
     with progress(f"Fitting to {plural(Y.size, 'cell')}"):
         ranker.fit(*sides, Y)
 
@@ -80,7 +80,7 @@ def _features(frame: Any, side: Any, path: Path) -> Any:
     names = side.views[0].names
     if names is None:
         return frame
-    missing = [name for name in names if name not in set(frame.columns)]
+    missing = [name for name in names if name not in frame.columns]
     if missing:
         raise DataError(
             f"{path} has no column {missing[0]!r}, which the model was fitted to: "
@@ -91,7 +91,6 @@ def _features(frame: Any, side: Any, path: Path) -> Any:
 
 def read_named(path: Path, data: ColumnOptions) -> Any:
     """A data frame of numbers, whose index is the first column of a file."""
-    from collections import Counter
     from fnmatch import fnmatchcase
 
     import numpy as np
@@ -109,8 +108,8 @@ def read_named(path: Path, data: ColumnOptions) -> Any:
     if faults or others:
         what = f"{path}: the column {others[0]!r} has no numbers: leave it out." if others else ""
         raise faults[0] if faults else DataError(what)
-    index = [str(name) for name in read.ids(first)]
-    twice = [name for name, count in Counter(index).items() if count > 1]
-    if twice:
-        raise DataError(f"{path} has {twice[0]!r} twice in its first column: names must differ.")
-    return pd.DataFrame(values, index=pd.Index(index, dtype=object), columns=names)
+    index = pd.Index([str(name) for name in read.ids(first)], dtype=object)
+    if not index.is_unique:
+        twice = index[index.duplicated()][0]
+        raise DataError(f"{path} has {twice!r} twice in its first column: names must differ.")
+    return pd.DataFrame(values, index=index, columns=names)

@@ -125,12 +125,13 @@ def check_result(function: str, results: str, found: Any, *attributes: str) -> N
         raise DataError(f"{function} draws {results}: got {type(found).__name__}.")
 
 
-def finite_numbers(name: str, values: Any, what: str) -> NDArray[np.float64]:
+def finite_numbers(name: str, values: Any, what: str, advice: str = "") -> NDArray[np.float64]:
     """One number for each `what`, and at least one."""
     found = np.asarray(values, dtype=np.float64)
     if found.ndim != 1 or not len(found) or not np.isfinite(found).all():
         raise DataError(
             f"{name} needs one finite number per {what}, at least one: got shape {found.shape}."
+            f"{advice}"
         )
     return found
 
@@ -152,7 +153,13 @@ def axis_names(names: Iterable[Any]) -> list[str]:
         start = len(re.sub(r"\w*$", "", alike_to))  # whole words
         for label in those:
             short[label] = name if len(those) == 1 else _shortened(f"\u2026{label[start:]}")
-    return [short[label] for label in labels] if len(set(short.values())) == len(short) else labels
+    differ = len(set(short.values())) == len(short)
+    return [plain(short[label] if differ else label) for label in labels]
+
+
+def plain(text: str) -> str:
+    """A text in which matplotlib takes no dollar sign for the begin of a formula."""
+    return re.sub(r"(?<!\\)\$", r"\$", text)
 
 
 def _shortened(label: str) -> str:
@@ -209,7 +216,7 @@ def name_curves(ax: Axes, labels: Sequence[str]) -> None:
 
 def _in_lines(label: str) -> str:
     """A label in lines that fit a figure; none breaks at an equals sign."""
-    return textwrap.fill(label.replace(" = ", "\xa0=\xa0"), LEGEND).replace("\xa0", " ")
+    return textwrap.fill(plain(label).replace(" = ", "\xa0=\xa0"), LEGEND).replace("\xa0", " ")
 
 
 # No dates and no names of programs: the same figure is the same bytes.

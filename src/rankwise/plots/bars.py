@@ -25,6 +25,7 @@ from rankwise.plots._look import (
     finite_numbers,
     name_curves,
     names_of,
+    plain,
     whole_ticks,
 )
 from rankwise.routing import last_step
@@ -38,11 +39,7 @@ MOST_BARS = 60  # that can be told apart
 
 
 def plot_coefficients(
-    ranker: Any,
-    *,
-    names: Sequence[str] | None = None,
-    top: int = 20,
-    ax: Axes | None = None,
+    ranker: Any, *, names: Sequence[str] | None = None, top: int = 20, ax: Axes | None = None
 ) -> Axes:
     """Draw the largest coefficients of a linear ranker, with their signs.
 
@@ -174,13 +171,8 @@ def _coefficients(ranker: Any) -> NDArray[np.float64]:
             "plot_coefficients needs one coefficient per feature: coef_ is a matrix of pairs of "
             "features. See related_features."
         )
-    coef = np.asarray(given, dtype=np.float64)
-    if coef.ndim != 1 or not len(coef) or not np.isfinite(coef).all():
-        raise DataError(
-            "plot_coefficients needs one finite coefficient per feature: got shape "
-            f"{coef.shape}. Of several outputs pass one, as in ranker.coef_[:, 0]."
-        )
-    return coef
+    several = " Of several outputs pass one, as in ranker.coef_[:, 0]."
+    return finite_numbers("plot_coefficients", given, "feature", several)
 
 
 def _bars(
@@ -243,7 +235,7 @@ def plot_query_differences(
     for name, sign, color, above in ((names[0], 1, COLORS[0], 19), (names[1], -1, COLORS[1], 5)):
         better = sign * gaps > 0
         _columns(ax, ranks[better], gaps[better], color, zorder=3)
-        text = f"{name} better: {plural(int(better.sum()), 'query')}"
+        text = f"{plain(name)} better: {plural(int(better.sum()), 'query')}"
         ax.annotate(
             text, (0, 1), (0, above), xycoords="axes fraction", textcoords="offset points",
             color=color, weight="bold", fontsize=10,
@@ -403,7 +395,7 @@ def draw_differences(
         )  # fmt: skip
     ax.axvline(0, color=INK, lw=1, ls=(0, (2, 3)), zorder=1)
     # Names stand above their intervals, in the figure: long ones would leave it no width.
-    ax.set_yticks(heights - 0.2, labels, ha="left", va="bottom")
+    ax.set_yticks(heights - 0.2, list(map(plain, labels)), ha="left", va="bottom")
     ax.tick_params(axis="y", length=0, pad=-6)
     ax.spines["left"].set_visible(False)
     ax.set_ylim(len(labels) - 0.5, -0.85)
@@ -435,8 +427,8 @@ def plot_before_after(labels: ArrayLike, scores: ArrayLike, *, ax: Axes | None =
     >>> [text.get_text() for text in ax.texts]  # row 0 falls from the first place to the last
     ['0', '0', '2', '2', '1', '1']
     """
-    grades = finite_numbers("labels", labels, "one for each row")
-    values = finite_numbers("scores", scores, "one for each row")
+    grades = finite_numbers("labels", labels, "row")
+    values = finite_numbers("scores", scores, "row")
     if len(grades) != len(values):
         raise DataError(
             f"Got {len(grades)} labels for {len(values)} scores: give one of each per row."
@@ -457,9 +449,8 @@ def plot_before_after(labels: ArrayLike, scores: ArrayLike, *, ax: Axes | None =
     ax.set_xlim(-0.35, 1.35)
     ax.set_ylim(n - 0.5, -0.6)
     ax.set_xticks([0, 1], ["as they came", "ranked"])
-    ax.set_yticks(
-        np.arange(0, n, 1 if n <= 10 else 5), map(str, range(1, n + 1, 1 if n <= 10 else 5))
-    )
+    step = 1 if n <= 10 else 5
+    ax.set_yticks(range(0, n, step), map(str, range(1, n + 1, step)))
     ax.set_ylabel("place")
     ax.tick_params(length=0)
     ax.spines[["left", "bottom"]].set_visible(False)

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import isotonic_regression
 from scipy.special import stdtrit
+from scipy.stats import binomtest
 
 from rankwise.errors import DataError, ParameterError
 from rankwise.metric_names import metric_label
@@ -83,7 +84,7 @@ def plot_alpha_path(
     alphas = np.atleast_1d(np.asarray(alphas, dtype=np.float64))
     curves = checked_curves(errors, n_points=len(alphas), what="alpha")
     ax = alpha_axes(ax, alphas)
-    best = np.argmin if better == "lower" else np.argmax
+    best = np.nanargmin if better == "lower" else np.nanargmax
     labels = []
     for i, (name, values) in enumerate(curves.items()):
         mean = values.mean(axis=0)
@@ -351,12 +352,7 @@ def plot_scree(ranker: Any, *, scale: str = "linear", ax: Axes | None = None) ->
     return ax
 
 
-def plot_component_errors(
-    errors: Any,
-    *,
-    mark: bool = True,
-    ax: Axes | None = None,
-) -> Axes:
+def plot_component_errors(errors: Any, *, mark: bool = True, ax: Axes | None = None) -> Axes:
     """Draw held-out errors against the number of components, with a band of one standard error.
 
     Parameters
@@ -718,6 +714,8 @@ def plot_reliability(
     array([0., 1.])
     """
     happened = np.asarray(outcome, dtype=np.float64)
+    if not np.isin(happened, (0, 1)).all():
+        raise DataError("outcome must have True or False, or 1 or 0, for each prediction.")
     check_value("n_bins", n_bins, Whole(1, max(happened.size, 1)))
     curves = {
         name: _probabilities(happened, values, name or "probability")
@@ -732,8 +730,10 @@ def plot_reliability(
         bins = np.array_split(np.argsort(chance, kind="stable"), n_bins)
         x = np.array([chance[part].mean() for part in bins])
         share = np.array([happened[part].mean() for part in bins])
-        low, high = _wilson(share, np.array([len(part) for part in bins]))
-        ax.vlines(x, low, high, color=look(k)[0], lw=1.2, alpha=0.6)
+        ends = [
+            binomtest(int(happened[p].sum()), len(p)).proportion_ci(method="wilson") for p in bins
+        ]
+        ax.vlines(x, *zip(*ends, strict=True), color=look(k)[0], lw=1.2, alpha=0.6)
         draw_curve(ax, k, x, share, name)
     name_curves(ax, list(curves))
     return ax
@@ -830,11 +830,3 @@ def _probabilities(happened: NDArray[Any], values: ArrayLike, name: str) -> NDAr
     if not ((chance >= 0) & (chance <= 1)).all():
         raise DataError(f"{name} must lie between 0 and 1.")
     return chance
-
-
-def _wilson(share: NDArray[Any], n: NDArray[Any]) -> tuple[NDArray[Any], NDArray[Any]]:
-    """The 95% Wilson interval of a share observed in n cases."""
-    z2 = BAND**2
-    middle = (share + z2 / (2 * n)) / (1 + z2 / n)
-    half = BAND * np.sqrt(share * (1 - share) / n + z2 / (4 * n**2)) / (1 + z2 / n)
-    return middle - half, middle + half

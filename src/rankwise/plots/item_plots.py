@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from scipy.sparse import coo_array
+from scipy.sparse import coo_array, triu
 from scipy.sparse.csgraph import connected_components, laplacian
 from scipy.stats import rankdata
 
@@ -76,10 +76,11 @@ def plot_ratings(
     """
     check_value("top", top, AnyOf(Whole(1), None))
     rating, lower, upper = (np.asarray(v, dtype=np.float64) for v in (ratings, low, high))
-    if not (rating.ndim == 1 and rating.shape == lower.shape == upper.shape == (len(names),)):
+    if not (rating.shape == lower.shape == upper.shape == (len(names),) != (0,)):
         raise DataError(
-            f"Each item needs a name, a score and both ends of its interval: got {len(names)} "
-            f"names for arrays of shapes {rating.shape}, {lower.shape} and {upper.shape}."
+            "Each item needs a name, a score and both ends of its interval, at least one item: "
+            f"got {len(names)} names for arrays of shapes {rating.shape}, {lower.shape} and "
+            f"{upper.shape}."
         )
     order = np.argsort(-rating, kind="stable")[:top]
     labels = axis_names(names[k] for k in order)
@@ -132,7 +133,7 @@ def plot_history(
     ratings, low, high : array-like of shape (n_rows,)
         Ratings, and both ends of their intervals.
     top : int, default=8
-        The number of items.
+        The number of items, at most 8, which can be told apart.
     unit : str, optional
         The unit of ratings, written on the axis.
     ax : matplotlib Axes, optional
@@ -146,8 +147,10 @@ def plot_history(
     check_value("top", top, Whole(1))
     when, names = np.asarray(times), np.asarray(items, dtype=object)
     rating, lower, upper = (np.asarray(v, dtype=np.float64) for v in (ratings, low, high))
-    if not (when.shape == names.shape == rating.shape == lower.shape == upper.shape):
-        raise DataError("A history has as many items, ratings and ends of intervals as times.")
+    if not (when.shape == names.shape == rating.shape == lower.shape == upper.shape != (0,)):
+        raise DataError(
+            "A history has as many items, ratings and ends of intervals as times, at least one."
+        )
     last = {}
     for k in np.argsort(when, kind="stable").tolist():
         last[names[k]] = float(rating[k])
@@ -175,11 +178,7 @@ def plot_history(
 
 
 def plot_win_matrix(
-    shares: ArrayLike,
-    *,
-    names: Sequence[Any],
-    top: int | None = None,
-    ax: Axes | None = None,
+    shares: ArrayLike, *, names: Sequence[Any], top: int | None = None, ax: Axes | None = None
 ) -> Axes:
     """Draw how often the item of each row wins against the item of each column, as a heat map.
 
@@ -206,10 +205,10 @@ def plot_win_matrix(
     """
     check_value("top", top, AnyOf(Whole(1), None))
     cells = np.asarray(shares, dtype=np.float64)
-    if cells.shape != (len(names), len(names)):
+    if cells.shape != (len(names), len(names)) or not cells.size:
         raise DataError(
-            f"shares needs a row and a column for each of the {len(names)} names: got shape "
-            f"{cells.shape}."
+            f"shares needs a row and a column for each of the {len(names)} names, at least one: "
+            f"got shape {cells.shape}."
         )
     cells = cells[:top, :top]
     n = len(cells)
@@ -274,10 +273,9 @@ def plot_table(
     if row_names is not None and len(row_names) != n:
         raise DataError(f"row_names needs {n} names: got {len(row_names)}.")
     shares = [_rank_shares(part, compare) for part in tables]
-    middle = np.where(np.isfinite(tables[1]), tables[1], np.nan)
-    known = np.isfinite(middle)
+    known = np.isfinite(tables[1])
     by_row, by_column = (
-        np.argsort(-np.where(known, middle, 0.0).sum(axis=k) / np.maximum(known.sum(axis=k), 1))
+        np.argsort(-np.where(known, tables[1], 0.0).sum(axis=k) / np.maximum(known.sum(axis=k), 1))
         for k in (1, 0)
     )
     gap = max(1, m // 20)
@@ -379,7 +377,7 @@ def plot_comparisons(
     group_of = dict(zip(used.tolist(), group.tolist(), strict=True))
     across = _across(counts, used, group, height)
     ax = axes_or_new(ax, size=(5.4, 4.4))
-    first, second = np.nonzero(np.triu((counts + counts.T).toarray(), 1))
+    first, second = triu(counts + counts.T, 1, format="csr").nonzero()
     for i, j in zip(first, second, strict=True):
         i_wins, j_wins = counts[i, j], counts[j, i]
         surprise = (i_wins - j_wins) * (height[i] - height[j]) < 0
@@ -453,7 +451,7 @@ def _across(
     across, items_before = np.zeros(len(height)), 0
     for g in range(group.max() + 1):
         items = used[group == g]
-        W = np.sign((counts + counts.T).toarray()[np.ix_(items, items)])
+        W = np.sign((counts + counts.T)[items][:, items].toarray())
         Q = np.linalg.qr(np.column_stack((np.ones(len(items)), height[items])))[0]
         P = np.eye(len(items)) - Q @ Q.T
         _, vectors = np.linalg.eigh(P @ laplacian(W) @ P + 1e3 * len(items) * (Q @ Q.T))
