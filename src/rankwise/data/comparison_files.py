@@ -146,7 +146,8 @@ def read_comparisons(
         codes = outcome_codes(votes.ids(column), len(pairs[0]), pairs, where=votes.place)
         result = OUTCOME_OF_CODE[codes]
     weights, groups = votes.find(weight, WEIGHTS), votes.find(group, GROUPS)
-    named = list(dict.fromkeys([*context, *filter(_is_context, votes.columns)]))
+    named = [*context, *(name for name in votes.columns if name.startswith(CONTEXT))]
+    named = list(dict.fromkeys(named))
     found = Comparisons.of(
         *pairs,
         result,
@@ -158,10 +159,6 @@ def read_comparisons(
     if named:
         found = replace(found, context_names=[name.removeprefix(CONTEXT) for name in named])
     return ComparisonData(X, found, features, [str(name) for name in ids])
-
-
-def _is_context(name: str) -> bool:
-    return name.startswith(CONTEXT)
 
 
 def _sides(votes: SmallTable, first: str | None, second: str | None) -> tuple[str, str]:

@@ -978,7 +978,11 @@ class SmallTable:
                 "A table is a path, a data frame or a dictionary of columns: got "
                 f"{type(table).__name__}."
             )
+        check_names_differ("The table", [str(name) for name in names])
         columns = {str(name): table[name] for name in names}
+        sizes = {f"{name} {len(column):,}": len(column) for name, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise DataError(f"The columns of the table have different lengths: {listed([*sizes])}.")
         return cls("The table", columns, lambda row: f"The table, row {row}")
 
     @classmethod
@@ -1031,7 +1035,7 @@ class SmallTable:
     def numbers(self, name: str) -> Array:
         """A column of finite numbers."""
         values = self.values(name)
-        found = np.array([_float(value) for value in values], dtype=np.float64)
+        found = np.array([as_number(value) for value in values], dtype=np.float64)
         wrong = ~np.isfinite(found)
         if wrong.any():
             row, *others = np.flatnonzero(wrong).tolist()
@@ -1044,7 +1048,7 @@ class SmallTable:
     def is_text(self, name: str) -> bool:
         """Whether a column has words, and no number."""
         values = [value for value in self.ids(name) if value not in (None, "")]
-        return bool(values) and all(_float(value) != _float(value) for value in values)
+        return bool(values) and all(math.isnan(as_number(value)) for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -1059,9 +1063,9 @@ class _TakenColumns:
         return [entries[k] for k in self.rows.tolist()]
 
 
-def _float(value: Any) -> float:
-    """A number as a float, NaN for all else."""
+def as_number(value: Any) -> float:
+    """A number as a float, NaN for all else, such as the word 1_000."""
     try:
-        return float(value)
+        return math.nan if isinstance(value, str) and "_" in value else float(value)
     except (OverflowError, TypeError, ValueError):
-        return float("nan")
+        return math.nan

@@ -115,7 +115,8 @@ def _by_query(rows: Iterable[tuple[str, str, str, Any]], kind: type) -> dict[str
             )
         try:
             number = known[document] = kind(value)
-            valid = math.isfinite(number) and (isinstance(value, str) or number == value)
+            valid = math.isfinite(number)
+            valid = valid and ("_" not in value if isinstance(value, str) else number == value)
         except (OverflowError, TypeError, ValueError):
             valid = False
         if not valid:
