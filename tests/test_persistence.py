@@ -407,6 +407,30 @@ class TestRefusedOnLoading:
         with pytest.raises(ModelFileError, match="members are larger than the file"):
             load_model(saved)
 
+    def test_arrays_that_are_needed_too_often(self, saved, path):
+        with zipfile.ZipFile(saved) as archive:
+            tree = json.loads(archive.read("model.json"))
+            name = next(name for name in archive.namelist() if name.endswith(".npy"))
+        tree["model"]["ranker"]["fitted"]["more_"] = [{"array": name}] * 20_000
+        large = io.BytesIO()
+        np.save(large, np.zeros(10**5))
+        rewrite(saved, {name: large.getvalue(), "model.json": json.dumps(tree)})
+        with pytest.raises(ModelFileError, match="more than 256 times as large"):
+            load_model(saved)
+
+        save_model(make_pipeline(StandardScaler(), RankRLS()).fit(X, y), path)
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith(".skops"))
+            part, twice = io.BytesIO(archive.read(name)), io.BytesIO()
+        with zipfile.ZipFile(part) as members, zipfile.ZipFile(twice, "w") as copies:
+            schema = json.loads(members.read("schema.json"))
+            schema["more"] = [{"file": "large.npy"}] * 1000
+            copies.writestr("schema.json", json.dumps(schema))
+            copies.writestr("large.npy", large.getvalue())
+        rewrite(path, {name: twice.getvalue()})
+        with pytest.raises(ModelFileError, match="more than 16 times as large"):
+            load_model(path)
+
     def test_arrays_that_are_not_what_they_declare(self, saved):
         objects = io.BytesIO()
         np.save(objects, np.array([None]), allow_pickle=True)

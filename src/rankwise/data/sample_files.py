@@ -20,8 +20,6 @@ from rankwise.data.table_files import (
     SmallTable,
     as_number,
     listed,
-    row_numbers,
-    row_word,
     small_file,
 )
 from rankwise.errors import DataError
@@ -179,7 +177,7 @@ def read_samples(
     for named in (*special.values(), *ignore):
         samples.find(named)
     table = {name: [_tidy(v) for v in samples.values(name)] for name in samples.columns}
-    lines = np.array(row_numbers(source, len(table[label])))
+    lines = np.fromiter(source.row_numbers(), np.intp, len(table[label]))
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
     told |= dict.fromkeys(ignore, "left out as asked")
     if "" in table and "" not in told:  # such as the row numbers that pandas writes
@@ -202,7 +200,7 @@ def read_samples(
             f"Missing values of {plural(len(gaps), 'column')} were replaced by the median or, "
             'among words, by the word "missing".'
         )
-    places = [f"{file}, {row_word(file)} {line}" for line in lines]
+    places = [f"{file}, {source.row_word} {line}" for line in lines]
     y, classes = _classes(file, table[label], label, positive, places)
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
@@ -242,7 +240,9 @@ def _classes(
     words = [_word(value) for value in values]
     counts = Counter(words)
     known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
-    if positive is None and len(known) == 2:
+    if positive is not None:
+        positive = _word(positive)
+    elif len(known) == 2:
         positive = known[-1]
     if positive is None or positive not in counts or len(known) == 1:
         raise DataError(

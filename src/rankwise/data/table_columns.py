@@ -57,6 +57,7 @@ DATE_FORMS = {r"\b(\d)([.:])": r"0\1\2", r"^(\d\d)\.(\d\d)\.(\d{4})": r"\3-\2-\1
 """What to replace in dates with the day first, so that they are as in ISO 8601."""
 SLASHED = r"^\s*\d{1,2}/\d{1,2}/\d{2,4}([ T].*)?\s*$"
 MOST_GRADES = 20  # different words that may be grades
+SINGLE_WORD = r"^\s*\S+\s*$"
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
 
@@ -105,11 +106,14 @@ class TableRows:
     table : pyarrow.Table
     first : int
         The number of the first row in the source.
+    is_part : bool
+        Whether other rows may have other ids: the id 1.0 stays as it is, beside 1.
     """
 
     source: Source
     table: Any
     first: int = 0
+    is_part: bool = False
 
     @cached_property
     def kinds(self) -> dict[str, str]:
@@ -120,15 +124,11 @@ class TableRows:
         }
         return found | dates
 
-    def kind(self, name: str) -> str:
-        """The kind of a column."""
-        return self.kinds[name]
-
     def _dated(self, name: str) -> bool:
         """Whether a column of text has dates like 2024-05-31 or 31.5.2024, and nothing else."""
-        return any(self._all_match(name, rf"^\s*{form}\s*$") for form in (ISO_DATE, DAY_FIRST))
+        return any(self.all_match(name, rf"^\s*{form}\s*$") for form in (ISO_DATE, DAY_FIRST))
 
-    def _all_match(self, name: str, pattern: str) -> bool:
+    def all_match(self, name: str, pattern: str) -> bool:
         """Whether all texts of a column match, apart from missing ones, and there is one."""
         begin = self.table.column(name).slice(0, FEW_TEXTS).to_pylist()
         begin = [text for text in begin if text and text.strip() not in MISSING_WORDS]
@@ -165,8 +165,8 @@ class TableRows:
         european = getattr(source, "separator", ",") == ";"
         counts: Counter[tuple[str, str | None]] = Counter()
         for name in [n for n, kind in self.kinds.items() if kind == "text"]:
-            if self._all_match(name, DIGITS_AND_MARKS):
-                counts.update(m for m in MARKS if self._all_match(name, number_pattern(*m)))
+            if self.all_match(name, DIGITS_AND_MARKS):
+                counts.update(m for m in MARKS if self.all_match(name, number_pattern(*m)))
         fitting = [
             marks
             for marks in sorted(MARKS, key=lambda marks: (marks[0] == ",") != european)
@@ -214,7 +214,7 @@ class TableRows:
 
         Words are grades by the mapping `grades`.
         """
-        kind, column = self.kind(name), self.table.column(name)
+        kind, column = self.kinds[name], self.table.column(name)
         if kind == "number" and grades is None:
             values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
             wrong = ~np.isfinite(values)
@@ -260,21 +260,17 @@ class TableRows:
         values = np.array([*((grades or {})[word] for word in words), np.nan], dtype=np.float64)
         return values[codes]
 
-    def has_single_words(self, name: str) -> bool:
-        """Whether no value of a column of text has several words."""
-        return self._all_match(name, r"^\s*\S+\s*$")
-
     def _refuse_mixed(self, name: str) -> None:
         """Raise an error about a column of texts that seem to be numbers, most or all of them."""
-        if self._all_match(name, SLASHED):
+        if self.all_match(name, SLASHED):
             what = "has dates of which the day or the month may come first"
             remedy = "Write them as 2024-05-31, or leave the column out."
             raise self.fault(name, self._unlike(name, "-"), what, remedy, ignore=[name])
         usual = number_pattern(self.source.decimal, self.source.thousands)
-        if self._all_match(name, DIGITS_AND_MARKS) and not self._all_match(name, usual):
+        if self.all_match(name, DIGITS_AND_MARKS) and not self.all_match(name, usual):
             marks = self.marks
             odd = self._unlike(name, usual)
-            if marks is not None and self._all_match(name, number_pattern(*marks)):
+            if marks is not None and self.all_match(name, number_pattern(*marks)):
                 raise self._with_marks(name, odd, *marks)
             if compute.any(self._match(name, UNIT)).as_py():
                 what = f"has numbers with a unit, {self._text(name, odd)!r}"
@@ -303,7 +299,7 @@ class TableRows:
             words.append(f"{thousands!r} seems to stand between thousands")
         other = {(".", ","): (",", None), (",", None): (".", ",")}.get((decimal, thousands))
         remedy = "Check this, and give it as below."
-        if other is not None and self._all_match(name, number_pattern(*other)):
+        if other is not None and self.all_match(name, number_pattern(*other)):
             instead = "stands between thousands" if other[1] else "is the decimal mark"
             remedy = f"If it {instead}, say so."
         what = f"has numbers such as {self._text(name, row)!r}, in which {' and '.join(words)}"
@@ -327,7 +323,7 @@ class TableRows:
         return str(self.table.column(name)[row].as_py())[:40]
 
     def features(
-        self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
+        self, names: Sequence[str], dtype: Any, wants: Wants
     ) -> tuple[NDArray[Any], list[ColumnFault]]:
         """The features that are numbers, and what is wrong with all features.
 
@@ -335,29 +331,23 @@ class TableRows:
         texts and dates are not in the result.
         """
         faults: list[ColumnFault] = []
-        kinds = {name: self.kind(name) for name in names}
-        texts = [name for name, kind in kinds.items() if kind == "text"]
-        alike: dict[str, list[str]] = {}  # columns that need the same marks
+        texts = [name for name in names if self.kinds[name] == "text"]
+        alike: dict[str, dict[str, ColumnFault]] = {}  # columns that need the same marks
         for name in list(texts):
             try:
                 self._refuse_mixed(name)
             except ColumnFault as fault:
                 texts.remove(name)
-                columns = alike.setdefault(repr(fault.settings), [])
-                columns.append(name)
-                if len(columns) == 1:
-                    faults.append(fault)
-        for k, first in enumerate(faults):
-            _, *others = alike[repr(first.settings)]
-            if others:
-                words = f"{first} The same holds for {listed(others)}."
-                faults[k] = ColumnFault(words, **first.settings)
-        if texts and not keep_text:
-            found = listed([f"{name!r} ({self._described(name)})" for name in texts])
-            faults.append(
-                ColumnFault(f"features are numbers, but these are text: {found}", encode="auto")
-            )
-        numbers = [name for name, kind in kinds.items() if kind in ("number", "empty")]
+                alike.setdefault(repr(fault.settings), {})[name] = fault
+        for found in alike.values():
+            first, (_, *others) = next(iter(found.values())), found
+            words = f"{first} The same holds for {listed(others)}." if others else f"{first}"
+            faults.append(ColumnFault(words, **first.settings))
+        if texts and not wants.keep_text:
+            each = [f"{name!r} ({self._described(name)})" for name in texts]
+            words = f"features are numbers, but these are text: {listed(each)}"
+            faults.append(ColumnFault(words, encode="auto"))
+        numbers = [name for name in names if self.kinds[name] in ("number", "empty")]
         X = matrix(self.table, numbers, dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
@@ -366,11 +356,15 @@ class TableRows:
                 remedy = "Replace it by a finite number, or leave the column out."
                 where = np.isinf(X[:, j]), "is infinite here"
                 faults.append(self.fault(numbers[j], *where, remedy, ignore=[numbers[j]]))
-        missing = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
-        missing |= {name: self._n_missing(name) for name in texts}
-        missing = {name: count for name, count in missing.items() if count}
-        if missing and not keep_missing:
-            faults.append(self._missing_values(missing))
+        counts = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
+        is_empty = {name: compute.equal(self._rows(name).fill_null(""), "") for name in texts}
+        counts |= {name: compute.sum(empty).as_py() for name, empty in is_empty.items()}
+        counts = {name: count for name, count in counts.items() if count}
+        if counts and not wants.keep_missing:
+            n_rows, n_columns = self.table.num_rows, plural(len(counts), "column")
+            each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+            words = f"{plural(sum(counts.values()), 'missing value')} in {n_columns} of features: "
+            faults.append(ColumnFault(words + listed(each), impute="median"))
         return X, faults
 
     def _described(self, name: str) -> str:
@@ -378,20 +372,6 @@ class TableRows:
         different = self._different(name).to_pylist()
         example = next(iter(different), "")
         return f"{len(different)} different, such as {example[:15]!r}"
-
-    def _n_missing(self, name: str) -> int:
-        column = self.table.column(name).cast(arrow.string())
-        return int(compute.sum(compute.equal(column.fill_null(""), "")).as_py() or 0)
-
-    def _missing_values(self, counts: dict[str, int]) -> ColumnFault:
-        """A fault about missing values, with their number in each column."""
-        n_rows = self.table.num_rows
-        each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
-        return ColumnFault(
-            f"{plural(sum(counts.values()), 'missing value')} in "
-            f"{plural(len(counts), 'column')} of features: {listed(each)}",
-            impute="median",
-        )
 
     def texts(self, name: str) -> NDArray[Any]:
         """Texts as Python's, each stored once; an empty one where it is missing."""
@@ -405,13 +385,13 @@ class TableRows:
         Numbers never become floats on the way. Decimals with fractions stay decimals.
         """
         column = self.table.column(name)
-        if self.kind(name) == "number":
+        if self.kinds[name] == "number":
             return self._whole_numbers(name)
-        if self.kind(name) == "list or object":
+        if self.kinds[name] == "list or object":
             raise ColumnFault(f"the column {name!r} is of type {column.type}: not an id.")
         codes, texts = _encoded(column)
         self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
-        numbers = all(re.match(NUMBER, text) for text in texts if text)
+        numbers, known = all(re.match(NUMBER, text) for text in texts if text), set(texts)
         for k, text in enumerate(texts):
             fault = text_fault(text or "")
             if fault is not None:
@@ -420,10 +400,10 @@ class TableRows:
                 what = f"has {text!r}, a number with an exponent, whose digits may be lost"
                 remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
                 raise self.fault(name, codes == k, what, remedy)
-            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in texts:
+            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in known:
                 what = f"has {text!r} beside {text.removesuffix('.0')!r}: are they the same id?"
                 raise self.fault(name, codes == k, what, "Write equal ids in the same way.")
-        return _as_ids(texts)[codes]
+        return ids_of_texts(texts, whole_floats=not self.is_part)[codes]
 
     def _whole_numbers(self, name: str) -> NDArray[Any]:
         """Ids that are numbers, exactly."""
@@ -468,12 +448,12 @@ def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
     return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
 
 
-def _as_ids(texts: list[str]) -> NDArray[Any]:
-    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
+def ids_of_texts(texts: list[str], *, whole_floats: bool = True) -> NDArray[Any]:
+    """Whole numbers if all texts are, such as 1 or, if these may be, 1.0; otherwise the texts."""
     whole = [text for text in texts if text]
     if all(WHOLE.fullmatch(text) for text in whole):
         return id_array(int(text or 0) for text in texts)
-    if all(WHOLE_FLOAT.fullmatch(text) for text in whole):
+    if whole_floats and all(WHOLE_FLOAT.fullmatch(text) for text in whole):
         return id_array(int((text or "0").removesuffix(".0")) for text in texts)
     if max(map(len, whole), default=0) <= SHORT:
         return np.array([text or "" for text in texts], dtype=np.str_)
@@ -820,6 +800,8 @@ class Look:
     @classmethod
     def at(cls, rows: TableRows, roles: Roles, wants: Wants, dtype: Any, *, whole: bool) -> Look:
         """Look at all columns; only `whole` tables, not batches, are searched for positions."""
+        if whole and not rows.table.num_rows:
+            raise DataError(f"{rows.source.path} has no rows: only the names of its columns.")
         faults: list[DataError] = []
         roles = _without_unusable(rows, roles, wants, faults, empty=whole)
 
@@ -843,30 +825,28 @@ class Look:
         qid = attempt(rows.ids, roles.query)
         has_use = wants.needs_label or not wants.like_model  # else any words may be there
         label, grades = roles.label if has_use else None, wants.grades
-        if grades is None and label is not None and rows.kind(label) == "text":
+        if grades is None and label is not None and rows.kinds[label] == "text":
             before = wants.label_grades if label == wants.label else None
             grades = before or rows.order(label)
             roles = replace(roles, grades=grades)
         y = attempt(rows.labels, label, grades)
         ids = attempt(rows.ids, roles.id)
-        X, wrong = rows.features(
-            roles.features, dtype, keep_text=wants.keep_text, keep_missing=wants.keep_missing
-        )
+        X, wrong = rows.features(roles.features, dtype, wants)
         if whole and not wants.like_model:
-            numbers = [n for n in roles.features if rows.kind(n) in ("number", "empty")]
+            numbers = [n for n in roles.features if rows.kinds[n] in ("number", "empty")]
             long_numbers = _long_numbers(rows.table, X, numbers)
             constants, positions = _suspicious(X, numbers, qid)
-            constants = tuple(name for name in constants if name not in long_numbers)
-            texts = [name for name in roles.features if rows.kind(name) == "text"]
+            texts = [name for name in roles.features if rows.kinds[name] == "text"]
             n_texts = {name: len(rows.table.column(name).unique()) for name in texts}
-            alike = [name for name in texts if n_texts[name] == 1]
-            constants = (*constants, *(alike if rows.table.num_rows > 1 else ()))
-            differ = [name for name in texts if n_texts[name] == rows.table.num_rows >= ALL_DIFFER]
-            words = (name for name in differ if rows.has_single_words(name))
+            n_rows = rows.table.num_rows
+            differ = [name for name in texts if n_texts[name] == n_rows >= ALL_DIFFER]
+            words = (name for name in differ if rows.all_match(name, SINGLE_WORD))
+            constants = [name for name in constants if name not in long_numbers]
+            constants += [name for name in texts if n_texts[name] == 1 < n_rows]
             roles = replace(
-                roles, constants=constants, positions=positions, like_ids=(*long_numbers, *words)
-            )
-            roles = replace(roles, pointed=_pointed(rows.source, numbers))
+                roles, constants=tuple(constants), positions=tuple(positions),
+                like_ids=(*long_numbers, *words), pointed=_pointed(rows.source, numbers),
+            )  # fmt: skip
             row_ids = (n for n in roles.looking_like_ids if _tells_rows_apart(rows, n, qid))
             roles = replace(roles, row_ids=tuple(row_ids))
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
@@ -893,7 +873,7 @@ def _without_unusable(
     """Roles without features that are dates, unless these are wanted, lists or, if so, empty."""
     reasons = {}
     for name in roles.features:
-        kind = rows.kind(name)
+        kind = rows.kinds[name]
         if kind == "date" and wants.dates:
             continue
         if kind in UNUSABLE and wants.like_model:
@@ -934,7 +914,7 @@ def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> st
     """
     free = [name for name in rows.table.column_names if name in roles.left_out]
     free = free if like_model else roles.features
-    features = [name for name in free if rows.kind(name) in ("number", "text")]
+    features = [name for name in free if rows.kinds[name] in ("number", "text")]
     different = {name: len(rows.table.column(name).unique()) for name in features}
     if role == "query" and features:
         several = [n for n in features if 1 < different[n] <= rows.table.num_rows / 2]
@@ -951,7 +931,7 @@ def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> st
         name
         for name in features
         if not ID_NAME.search(name) and plain_name(name) not in POSITION_NAMES
-        if different[name] > 1 and (rows.kind(name) == "number" or different[name] <= MOST_GRADES)
+        if different[name] > 1 and (rows.kinds[name] == "number" or different[name] <= MOST_GRADES)
     ]
     named = [name for stem in LABEL_STEMS for name in usable if stem in plain_name(name)]
     named += [name for word in LABELS_ELSEWHERE for name in usable if plain_name(name) == word]
@@ -1000,19 +980,17 @@ def _pointed(source: Source, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[str, ...]]:
+def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> tuple[list[str], list[str]]:
     """The features that are constant, and the features that look like positions in a list.
 
     A position is a whole number. In each query, positions are 1 to n or 0 to n - 1, in any order;
     or, if the column is named like positions, different.
     """
-    if not len(names):
-        return [(), ()]
     low, high = X.min(axis=0), X.max(axis=0)
     constants = [names[j] for j in np.flatnonzero(low == high).tolist() if len(X) > 1]
     positions: list[str] = []
     if qid is None:
-        return [tuple(constants), ()]
+        return constants, positions
     groups = QueryGroups.of(qid, len(X))
     starts, sizes = groups.indptr[:-1], groups.sizes
     for j in np.flatnonzero((low >= 0) & (high > low) & (sizes.max() > 2)).tolist():
@@ -1027,4 +1005,4 @@ def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[s
         is_whole = (values == np.floor(values)).all()
         if is_whole and (is_run or (is_named and (steps > 0).all())):
             positions.append(names[j])
-    return [tuple(constants), tuple(positions)]
+    return constants, positions
