@@ -372,11 +372,10 @@ class Schema:
     def found_in(self, columns: Iterable[str]) -> Schema | None:
         """The schema with the names of these columns, in upper or lower case; None without them."""
         known = {name.lower(): name for name in columns} | {name: name for name in columns}
-        names = [self.first, self.second] + ([self.outcome] if self.outcome else [])
-        if any(name not in known for name in names):
-            return None
-        outcome = known[self.outcome] if self.outcome else None
-        return replace(self, first=known[self.first], second=known[self.second], outcome=outcome)
+        wanted = {"first": self.first, "second": self.second, "outcome": self.outcome}
+        named = {role: name for role, name in wanted.items() if name is not None}
+        found: dict[str, Any] = {role: known.get(name) for role, name in named.items()}
+        return None if None in found.values() else replace(self, **found)
 
 
 VERDICTS = ("g1_winner", "g2_winner")  # the second in the other order
@@ -539,15 +538,13 @@ class _BattleTable(SmallTable):
         columns = given.columns
         annotators = [name for name in columns if KEY in columns and ANNOTATOR.fullmatch(name)]
         if annotators:
-            made, rows = _of_annotators(given, annotators)
-            schema = "PandaLM"
+            made, schema = _of_annotators(given, annotators), "PandaLM"
         elif MODELS in columns and RIGHT in columns:
-            made, rows = _of_completions(given)
-            schema = "RewardBench 2"
+            made, schema = _of_completions(given), "RewardBench 2"
         else:
             return cls(given.source, columns, given.place, given.path)
         n_rows = len(given.values(next(iter(columns))))
-        return cls(given.source, made, lambda k: given.place(rows[k]), given.path, schema, n_rows)
+        return cls(made.source, made.columns, made.place, made.path, schema, n_rows)
 
     def schema_of(self, first: str | None, second: str | None, winner: str | None) -> Schema:
         """The schema whose columns are named, or the first one that the table has."""
@@ -819,37 +816,38 @@ def empty_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
     return np.asarray(missing_entries(values) | np.fromiter(empty, bool, len(values)))
 
 
-def _of_annotators(table: SmallTable, annotators: list[str]) -> tuple[Columns, list[int]]:
-    """The rows of PandaLM as battles of arenas, one for each annotator, and their rows.
+def _of_annotators(table: SmallTable, annotators: list[str]) -> SmallTable:
+    """The rows of PandaLM as battles of arenas, one for each annotator.
 
     New columns are ``model_a``, ``model_b``, ``winner``, ``annotator``, ``prompt`` (instruction and
     input), and, if there are responses, ``words_a`` and ``words_b``.
     """
-    columns = {name: table.values(name) for name in table.columns}
-    rows = [k for k in range(len(columns[KEY])) for _ in annotators]
-    made = {name: [columns[name][k] for k in rows] for name in columns if name not in annotators}
-    pairs = [str(key).split("_") for key in columns[KEY]]
+    keys = table.values(KEY)
+    pairs = [str(key).split("_") for key in keys]
     for k, pair in enumerate(pairs):
         if len(pair) != 2:
             raise DataError(
                 f'{table.place(k)}: {KEY} must be two names of models with "_" between them: got '
-                f"{columns[KEY][k]!r}."
+                f"{keys[k]!r}."
             )
-    made["model_a"], made["model_b"] = ([pairs[k][side] for k in rows] for side in (0, 1))
-    made["annotator"] = annotators * len(pairs)
-    given = [columns[name][k] for k, name in zip(rows, made["annotator"], strict=True)]
-    made["winner"] = [WINNERS.get(str(v).strip().removesuffix(".0"), v) for v in given]
-    texts = [made[name] for name in ("instruction", "input") if name in columns]
+    new: Columns = {f"model_{side}": [pair[j] for pair in pairs] for j, side in enumerate("ab")}
+    texts = [table.values(name) for name in ("instruction", "input") if name in table.columns]
     if texts:
-        made["prompt"] = ["\n".join(map(str, row)) for row in zip(*texts, strict=True)]
+        new["prompt"] = ["\n".join(map(str, row)) for row in zip(*texts, strict=True)]
     for name, side in (("response1", "a"), ("response2", "b")):
-        if name in columns:
-            made[f"words_{side}"] = [len(str(text or "").split()) for text in made[name]]
-    return made, rows
+        if name in table.columns:
+            new[f"words_{side}"] = [len(str(text or "").split()) for text in table.values(name)]
+    votes = zip(*(table.values(name) for name in annotators), strict=True)
+    given = [vote for of_row in votes for vote in of_row]
+    winners = [WINNERS.get(str(v).strip().removesuffix(".0"), v) for v in given]
+    table = replace(table, columns={**table.columns, **new})
+    table = table.take(np.repeat(np.arange(len(keys)), len(annotators)))
+    more = {"annotator": annotators * len(keys), "winner": winners}
+    return replace(table, columns={**table.columns, **more})
 
 
-def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
-    """The rows of RewardBench 2 as winners and losers, and the row of each battle.
+def _of_completions(table: SmallTable) -> SmallTable:
+    """The rows of RewardBench 2 as winners and losers.
 
     Each model with a correct completion beats each model with a wrong one. New columns are
     ``chosen_model`` and ``rejected_model``.
@@ -869,6 +867,6 @@ def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
     if not battles:
         raise DataError("No row has a right and a wrong completion of two different models.")
     rows, chosen, rejected = (list(column) for column in zip(*battles, strict=True))
-    made = {name: table.values(name) for name in table.columns if name != MODELS}
-    made = {name: [values[k] for k in rows] for name, values in made.items()}
-    return {**made, "chosen_model": chosen, "rejected_model": rejected}, rows
+    table = table.take(np.array(rows))
+    more = {"chosen_model": chosen, "rejected_model": rejected}
+    return replace(table, columns={**table.columns, **more})

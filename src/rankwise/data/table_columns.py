@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -114,11 +114,12 @@ class TableRows:
     table: Any
     first: int = 0
     is_part: bool = False
+    _encoded: dict[str, tuple[NDArray[np.intp], Any]] = field(default_factory=dict, init=False)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The kind of each column, see `kind_of`; texts that are all dates are dates."""
-        found = {field.name: kind_of(field.type) for field in self.table.schema}
+        found = {column.name: kind_of(column.type) for column in self.table.schema}
         dates = {
             name: "date" for name, kind in found.items() if kind == "text" and self._dated(name)
         }
@@ -128,34 +129,30 @@ class TableRows:
         """Whether a column of text has dates like 2024-05-31 or 31.5.2024, and nothing else."""
         return any(self.all_match(name, rf"^\s*{form}\s*$") for form in (ISO_DATE, DAY_FIRST))
 
+    def encoded(self, name: str) -> tuple[NDArray[np.intp], Any]:
+        """Which of its different texts a column has in each row, -1 for none, and these texts."""
+        if name not in self._encoded:
+            self._encoded[name] = _encoded(self.table.column(name))
+        return self._encoded[name]
+
     def all_match(self, name: str, pattern: str) -> bool:
         """Whether all texts of a column match, apart from missing ones, and there is one."""
-        begin = self.table.column(name).slice(0, FEW_TEXTS).to_pylist()
-        begin = [text for text in begin if text and text.strip() not in MISSING_WORDS]
-        if not all(re.match(pattern, text) for text in begin) or not len(self._different(name)):
-            return False
-        return bool(compute.all(self._match(name, pattern)).as_py())
+        texts = self.encoded(name)[1]
+        for some in (texts.slice(0, FEW_TEXTS), texts):
+            missing = _are_missing(some)
+            if not (_match(some, pattern) | missing).all():
+                return False
+        return not missing.all()
 
-    def _match(self, name: str, pattern: str) -> Any:
-        """Which of the different texts of a column match."""
-        return compute.match_substring_regex(self._different(name), pattern)
+    def _unlike(self, name: str, pattern: str) -> int:
+        """The first row with a text that does not match; a word for a missing value if need be."""
+        codes, texts = self.encoded(name)
+        odd = _match(texts, r"\S") & ~_match(texts, pattern)
+        words = odd & ~_are_missing(texts)
+        return int(np.argmax(np.append(words if words.any() else odd, False)[codes]))
 
-    def _different(self, name: str) -> Any:
-        """The different texts of a column, without words for missing values."""
-        found = self._texts.get(name)
-        if found is None:
-            column = self.table.column(name)
-            if arrow.types.is_dictionary(column.type) and column.num_chunks:
-                column = column.unify_dictionaries().chunk(0).dictionary
-            found = compute.unique(column.cast(arrow.string()))
-            trimmed = compute.utf8_trim_whitespace(found)
-            found = found.filter(compute.invert(compute.is_in(trimmed, _missing_words())))
-            self._texts[name] = found
-        return found
-
-    @cached_property
-    def _texts(self) -> dict[str, Any]:
-        return {}
+    def _text(self, name: str, row: int) -> str:
+        return str(self.table.column(name)[row].as_py())[:40]
 
     @cached_property
     def marks(self) -> tuple[str, str | None] | None:
@@ -236,14 +233,14 @@ class TableRows:
 
     def order(self, name: str) -> dict[str, float] | None:
         """The place of each category of an ordered column, from 0; None for other columns."""
-        column = self.table.column(name)
-        if not getattr(column.type, "ordered", False):
+        if not getattr(self.table.column(name).type, "ordered", False):
             return None
-        return {word: float(k) for k, word in enumerate(_encoded(column)[1])}
+        return {word: float(k) for k, word in enumerate(self.encoded(name)[1].to_pylist())}
 
     def _graded(self, name: str, grades: Mapping[str, float] | None) -> NDArray[np.float64]:
         """The grade of each row of a column of words."""
-        codes, words = _encoded(self.table.column(name))
+        codes, texts = self.encoded(name)
+        words = texts.to_pylist()
         counts = dict(zip(words, np.bincount(codes[codes >= 0], minlength=len(words)), strict=True))
         unknown = [word for word in words if word not in (grades or {})]
         if unknown:
@@ -272,14 +269,13 @@ class TableRows:
             odd = self._unlike(name, usual)
             if marks is not None and self.all_match(name, number_pattern(*marks)):
                 raise self._with_marks(name, odd, *marks)
-            if compute.any(self._match(name, UNIT)).as_py():
+            if _match(self.encoded(name)[1], UNIT).any():
                 what = f"has numbers with a unit, {self._text(name, odd)!r}"
                 remedy = "Write numbers only, or leave the column out."
                 raise self.fault(name, odd, what, remedy, ignore=[name])
-        is_number = compute.match_substring_regex(self._rows(name), usual).fill_null(False)
-        n_numbers, n_filled = (
-            compute.sum(found).as_py() or 0 for found in (is_number, self._is_filled(name))
-        )
+        codes, texts = self.encoded(name)
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+        n_numbers, n_filled = (counts[_match(texts, form)].sum() for form in (usual, r"\S"))
         if 2 * n_numbers < n_filled or n_numbers == n_filled:
             return
         row = self._unlike(name, usual)
@@ -304,23 +300,6 @@ class TableRows:
             remedy = f"If it {instead}, say so."
         what = f"has numbers such as {self._text(name, row)!r}, in which {' and '.join(words)}"
         return self.fault(name, row, what, remedy, **settings)
-
-    def _unlike(self, name: str, pattern: str) -> int:
-        """The first row with a text that does not match."""
-        matches = compute.match_substring_regex(self._rows(name), pattern).fill_null(True)
-        odd = compute.and_not(self._is_filled(name), matches)
-        words = compute.is_in(compute.utf8_trim_whitespace(self._rows(name)), _missing_words())
-        numbers = compute.and_not(odd, words)
-        return int(np.argmax(numbers if compute.any(numbers).as_py() else odd))
-
-    def _rows(self, name: str) -> Any:
-        return self.table.column(name).cast(arrow.string())
-
-    def _is_filled(self, name: str) -> Any:
-        return compute.match_substring_regex(self._rows(name), r"\S").fill_null(False)
-
-    def _text(self, name: str, row: int) -> str:
-        return str(self.table.column(name)[row].as_py())[:40]
 
     def features(
         self, names: Sequence[str], dtype: Any, wants: Wants
@@ -357,8 +336,9 @@ class TableRows:
                 where = np.isinf(X[:, j]), "is infinite here"
                 faults.append(self.fault(numbers[j], *where, remedy, ignore=[numbers[j]]))
         counts = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
-        is_empty = {name: compute.equal(self._rows(name).fill_null(""), "") for name in texts}
-        counts |= {name: compute.sum(empty).as_py() for name, empty in is_empty.items()}
+        for name in texts:
+            codes, different = self.encoded(name)
+            counts[name] = int(np.append(_match(different, "^$"), True)[codes].sum())
         counts = {name: count for name, count in counts.items() if count}
         if counts and not wants.keep_missing:
             n_rows, n_columns = self.table.num_rows, plural(len(counts), "column")
@@ -369,15 +349,15 @@ class TableRows:
 
     def _described(self, name: str) -> str:
         """What a column of text holds."""
-        different = self._different(name).to_pylist()
+        texts = self.encoded(name)[1]
+        different = texts.filter(~_are_missing(texts)).to_pylist()
         example = next(iter(different), "")
         return f"{len(different)} different, such as {example[:15]!r}"
 
     def texts(self, name: str) -> NDArray[Any]:
         """Texts as Python's, each stored once; an empty one where it is missing."""
-        codes, texts = _encoded(self.table.column(name))
-        words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
-        return words[codes]
+        codes, texts = self.encoded(name)
+        return np.array([*texts.to_pylist(), ""], dtype=object)[codes]
 
     def ids(self, name: str) -> NDArray[Any]:
         """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
@@ -389,11 +369,12 @@ class TableRows:
             return self._whole_numbers(name)
         if self.kinds[name] == "list or object":
             raise ColumnFault(f"the column {name!r} is of type {column.type}: not an id.")
-        codes, texts = _encoded(column)
-        self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
+        codes, encoded = self.encoded(name)
+        texts = encoded.to_pylist()
+        self._refuse_holes(name, np.array([*(not text.strip() for text in texts), True])[codes])
         numbers, known = all(re.match(NUMBER, text) for text in texts if text), set(texts)
         for k, text in enumerate(texts):
-            fault = text_fault(text or "")
+            fault = text_fault(text)
             if fault is not None:
                 raise self.fault(name, codes == k, fault, "Correct the id.")
             if numbers and text and WITH_EXPONENT.fullmatch(text):
@@ -433,19 +414,29 @@ def _missing_words() -> Any:
     return arrow.array([None, *MISSING_WORDS])
 
 
-def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
-    """The different texts of a column, and which of them each row has; -1 for a missing one."""
+def _are_missing(texts: Any) -> NDArray[np.bool_]:
+    """Which texts of an Arrow array stand for a missing value."""
+    return np.asarray(compute.is_in(compute.utf8_trim_whitespace(texts), _missing_words()))
+
+
+def _match(texts: Any, pattern: str) -> NDArray[np.bool_]:
+    """Which texts of an Arrow array match."""
+    return np.asarray(compute.match_substring_regex(texts, pattern))
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.intp], Any]:
+    """Which of its different texts a column has in each row, -1 for none, and these texts."""
     if arrow.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     else:
         column = column.cast(arrow.string()).dictionary_encode()
     if column.num_chunks == 0:
-        return np.empty(0, np.intp), []
+        return np.empty(0, np.intp), arrow.array([], arrow.string())
     chunks = column.combine_chunks()
     chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
     indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
     codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
-    return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
+    return codes, chunks.dictionary.cast(arrow.string()).fill_null("")
 
 
 def ids_of_texts(texts: list[str], *, whole_floats: bool = True) -> NDArray[Any]:
@@ -456,7 +447,7 @@ def ids_of_texts(texts: list[str], *, whole_floats: bool = True) -> NDArray[Any]
     if whole_floats and all(WHOLE_FLOAT.fullmatch(text) for text in whole):
         return id_array(int((text or "0").removesuffix(".0")) for text in texts)
     if max(map(len, whole), default=0) <= SHORT:
-        return np.array([text or "" for text in texts], dtype=np.str_)
+        return np.array(texts, dtype=np.str_)
     return np.array(texts, dtype=object)
 
 
@@ -941,13 +932,13 @@ def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> st
 
 def _is_in_runs(rows: TableRows, name: str, n_different: int) -> bool:
     """Whether equal values of a column follow one another."""
-    codes, _ = _encoded(rows.table.column(name))
+    codes, _ = rows.encoded(name)
     return int((np.diff(codes) != 0).sum()) + 1 == n_different
 
 
 def _tells_rows_apart(rows: TableRows, name: str, qid: Any) -> bool:
     """Whether no query has a value of a column twice, or a missing one."""
-    codes, _ = _encoded(rows.table.column(name))
+    codes, _ = rows.encoded(name)
     queries = QueryGroups.of(qid, len(codes)).codes
     return bool((codes >= 0).all()) and len(set(zip(queries, codes, strict=True))) == len(codes)
 

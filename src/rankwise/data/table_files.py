@@ -273,17 +273,19 @@ def parsed_json(text: str) -> Any:
     """
     try:
         value = _DECODER.decode(text)
-        half = _half_of_pair(value) if SURROGATE.search(text) else None
+        if SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(f"not JSON: {error.msg}") from error
     except RecursionError as error:
         raise DataError("objects or lists are nested too deeply") from error
     except DataError:
         raise
+    except UnicodeEncodeError as error:
+        text = error.object[error.object.rfind('"', 0, error.start) + 1 : error.end]
+        raise DataError(f"the text {text[-30:]!a} has half of a surrogate pair") from error
     except ValueError as error:
         raise DataError("a number has too many digits: write it as text") from error
-    if half is not None:
-        raise DataError(f"the text {ascii(half)[:40]} has half of a surrogate pair")
     return value
 
 
@@ -296,17 +298,6 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 
 
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
-
-
-def _half_of_pair(value: Any) -> str | None:
-    """A text within a value that cannot be encoded; None if there is none."""
-    if isinstance(value, str):
-        return value if any("\ud800" <= letter <= "\udfff" for letter in value) else None
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list):
-        return next((found for entry in value if (found := _half_of_pair(entry))), None)
-    return None
 
 
 def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]]:

@@ -167,10 +167,7 @@ def _named_periods(days: NDArray[Any], every: str) -> NDArray[Any]:
 
 def shown_time(days: float, *, dated: bool) -> str:
     """A time as a user would write it."""
-    if not dated:
-        return f"{days:g}"
-    when = np.datetime64(0, "s") + np.timedelta64(round(days * 86400), "s")
-    return str(when.astype("datetime64[D]")) if days == int(days) else str(when)
+    return str(as_datetimes(np.array([days]), dated=True)[0]) if dated else f"{days:g}"
 
 
 def as_datetimes(days: Array, *, dated: bool) -> NDArray[Any]:
