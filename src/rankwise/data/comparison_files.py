@@ -138,8 +138,9 @@ def read_comparisons(
     X = np.column_stack([table.numbers(name) for name in features])
     one, two = _sides(votes, first, second)
     pairs = votes.ids(one), votes.ids(two)
-    if all(isinstance(name, str) for side in pairs for name in side):
-        ids[:] = [str(name) if type(name) is int else name for name in ids]  # as CSV has them
+    if all(isinstance(name, str) for side in pairs for name in side):  # as CSV has them
+        whole = [isinstance(name, int | np.integer) and type(name) is not bool for name in ids]
+        ids[whole] = [str(name) for name in ids[whole]]
     column = votes.find(outcome, [name for name in OUTCOMES if name not in (one, two)])
     result = None
     if column is not None and not ((one, two) in WON and outcome is None):
