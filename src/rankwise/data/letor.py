@@ -785,12 +785,10 @@ class SpanSurvey(NamedTuple):
         )
 
 
-def survey_span(
-    path: str, span: Span | None, n_features: int | None, fill: float | None = None
-) -> SpanSurvey:
+def survey_span(path: str, span: Span | None, n_features: int | None) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
     check_regular(path)
-    with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:
+    with closing(parsed_blocks(path, n_features, np.float64, span)) as blocks:
         return reduce(SpanSurvey.with_block, blocks, SpanSurvey())
 
 

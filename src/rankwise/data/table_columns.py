@@ -842,20 +842,14 @@ class Look:
             roles = replace(roles, row_ids=tuple(row_ids))
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that would help, together."""
-        found: dict[str, Any] = {}
+    def error(self, where: Any) -> TableError | None:
+        """All that is wrong, and the settings that would help, together; None if nothing is."""
+        settings: dict[str, Any] = {}
         for fault in self.faults:
             for name, value in getattr(fault, "settings", {}).items():
-                found[name] = [*found.get(name, []), *value] if name == "ignore" else value
-        return found
-
-    def error(self, where: Any) -> TableError | None:
-        """All that is wrong; None if nothing is."""
-        if not self.faults:
-            return None
-        return TableError(str(where), tuple(map(str, self.faults)), self.settings)
+                settings[name] = [*settings.get(name, []), *value] if name == "ignore" else value
+        problems = tuple(map(str, self.faults))
+        return TableError(str(where), problems, settings) if problems else None
 
 
 def _without_unusable(
