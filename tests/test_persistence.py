@@ -4,7 +4,9 @@ import copy
 import io
 import itertools
 import json
+import os
 import pickle
+import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
@@ -151,6 +153,18 @@ class TestRankers:
             same = check_round_trip(model.fit(X, y, qid=qid), X, path)
             assert same.get_metadata_routing().fit.requests["qid"] == "query"
         assert list(same.transform(X).columns) == list(model.transform(X).columns)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_models_are_written_to_devices_and_pipes(tmp_path, saved):
+    model = load_model(saved)
+    save_model(model, os.devnull)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        save_model(model, pipe)
+        content = reader.communicate(timeout=60)[0]
+    assert content == saved.read_bytes()
 
 
 class TestScikitLearn:

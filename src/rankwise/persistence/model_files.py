@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import sys
@@ -93,15 +94,20 @@ def save_model(
         raise ModelFileError(f"Only a fitted ranker or pipeline can be saved: got {model!r}.")
     check_is_fitted(model)
     table = _checked_table({} if table is None else dict(table))
-    with replacing(path) as beside, beside.open("wb") as file, ZipFile(file, "w") as archive:
-        tree = {
-            "format": FORMAT,
-            "rankwise": version("rankwise"),
-            "model": encode(model, archive, "The model"),
-        }
-        if table:
-            tree["table"] = table
-        archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
+    with replacing(path) as beside:
+        # A device or a pipe has no positions, which the archive needs.
+        content: Any = beside if beside.is_file() else io.BytesIO()
+        with ZipFile(content, "w") as archive:
+            tree = {
+                "format": FORMAT,
+                "rankwise": version("rankwise"),
+                "model": encode(model, archive, "The model"),
+            }
+            if table:
+                tree["table"] = table
+            archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
+        if content is not beside:
+            beside.write_bytes(content.getbuffer())
     return Path(path)
 
 
