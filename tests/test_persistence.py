@@ -4,7 +4,9 @@ import copy
 import io
 import itertools
 import json
+import os
 import pickle
+import subprocess
 import sys
 import zipfile
 from dataclasses import dataclass
@@ -151,6 +153,18 @@ class TestRankers:
             same = check_round_trip(model.fit(X, y, qid=qid), X, path)
             assert same.get_metadata_routing().fit.requests["qid"] == "query"
         assert list(same.transform(X).columns) == list(model.transform(X).columns)
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="no pipes with names")
+def test_models_are_written_to_devices_and_pipes(tmp_path, saved):
+    model = load_model(saved)
+    save_model(model, os.devnull)
+    pipe = tmp_path / "pipe"
+    os.mkfifo(pipe)
+    with subprocess.Popen(["cat", pipe], stdout=subprocess.PIPE) as reader:
+        save_model(model, pipe)
+        content = reader.communicate(timeout=60)[0]
+    assert content == saved.read_bytes()
 
 
 class TestScikitLearn:
@@ -406,6 +420,30 @@ class TestRefusedOnLoading:
         saved.write_bytes(content)
         with pytest.raises(ModelFileError, match="members are larger than the file"):
             load_model(saved)
+
+    def test_arrays_that_are_needed_too_often(self, saved, path):
+        with zipfile.ZipFile(saved) as archive:
+            tree = json.loads(archive.read("model.json"))
+            name = next(name for name in archive.namelist() if name.endswith(".npy"))
+        tree["model"]["ranker"]["fitted"]["more_"] = [{"array": name}] * 20_000
+        large = io.BytesIO()
+        np.save(large, np.zeros(10**5))
+        rewrite(saved, {name: large.getvalue(), "model.json": json.dumps(tree)})
+        with pytest.raises(ModelFileError, match="more than 256 times as large"):
+            load_model(saved)
+
+        save_model(make_pipeline(StandardScaler(), RankRLS()).fit(X, y), path)
+        with zipfile.ZipFile(path) as archive:
+            name = next(name for name in archive.namelist() if name.endswith(".skops"))
+            part, twice = io.BytesIO(archive.read(name)), io.BytesIO()
+        with zipfile.ZipFile(part) as members, zipfile.ZipFile(twice, "w") as copies:
+            schema = json.loads(members.read("schema.json"))
+            schema["more"] = [{"file": "large.npy"}] * 1000
+            copies.writestr("schema.json", json.dumps(schema))
+            copies.writestr("large.npy", large.getvalue())
+        rewrite(path, {name: twice.getvalue()})
+        with pytest.raises(ModelFileError, match="more than 16 times as large"):
+            load_model(path)
 
     def test_arrays_that_are_not_what_they_declare(self, saved):
         objects = io.BytesIO()

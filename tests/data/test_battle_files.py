@@ -464,3 +464,24 @@ def test_comparisons_keep_the_names_of_contexts():
     found = battles.comparisons()
     assert found.context_names == ["length", "left"]
     assert found.context.tolist() == [[0.5, 1.0], [2.0, -1.0]]
+
+
+def test_columns_of_one_name_are_refused():
+    frame = pd.DataFrame(
+        [["a", "b", "x", "model_a"], ["b", "a", "y", "tie"]],
+        columns=["model_a", "model_b", "model_b", "winner"],
+    )
+    with pytest.raises(DataError, match=r"2 columns 'model_b' \(columns 2, 3\)"):
+        read_battles(frame)
+
+
+def test_columns_of_different_lengths_are_refused():
+    table = {"model_a": ["a", "b"], "model_b": ["c"], "winner": ["tie", "tie"]}
+    with pytest.raises(DataError, match="different lengths: model_a 2, model_b 1, winner 2"):
+        read_battles(table)
+
+
+def test_words_with_underscores_are_no_numbers():
+    table = {"model_a": ["a", "b"], "model_b": ["b", "a"], "winner": ["tie"] * 2, "x": ["1_0", -3]}
+    with pytest.raises(DataError, match="row 0: the column 'x' must hold numbers: got '1_0'"):
+        read_battles(table, style=["x"])

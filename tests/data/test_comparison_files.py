@@ -121,3 +121,11 @@ def test_bad_tables_are_explained(write, items, votes, options, words):
 def test_other_objects():
     with pytest.raises(DataError, match="a path, a data frame or a dictionary"):
         read_comparisons([1, 2], [3])
+
+
+@pytest.mark.parametrize("ids", [[1, 2, 3], np.array([1, 2, 3])])
+def test_numbers_of_items_are_found_by_their_text(ids):
+    votes = {"first": ["1", "2"], "second": ["2", "3"]}
+    found = read_comparisons({"id": ids, "size": [1, 2, 3]}, votes)
+    assert found.comparisons.pairs.tolist() == [[0, 1], [1, 2]]
+    assert found.names == ["1", "2", "3"]

@@ -182,3 +182,9 @@ def test_whole_numbers_of_which_floats_lose_digits_look_like_ids():
     data = from_frame(frame, id="hotel", verbose=False)
     assert f"{n + 1} to {n + 3}" in str(data.columns)
     assert from_frame(frame.assign(hotel=7.5), verbose=False).roles.looking_like_ids == []
+
+
+def test_faults_of_frames_with_arrays_as_arguments():
+    options = {"ignore": np.array(["query"]), "group": np.array([3, 1])}
+    with pytest.raises(DataError, match=r"group=\[3, 1\], .*ignore=\['query'\], keep_text=True"):
+        from_frame(FRAME, label="stars", features=np.array(["brand"]), **options)

@@ -94,3 +94,14 @@ def test_long_whole_numbers_are_ids(tmp_path):
     data = read_samples(file, "is", positive="b")
     assert data.names == ["age"]
     assert dict(data.columns)["patient"] == "whole numbers above 2^53, as ids have: left out"
+
+
+def test_genotypes_are_words(path):
+    path.write_text("genotype,y\n1_1,a\n1_2,b\n2_2,a\n1_1,b\n")
+    rows = read_samples(path, "y")
+    assert rows.names == ["genotype=1_1", "genotype=1_2", "genotype=2_2"]
+    assert rows.X.tolist() == [[1, 0, 0], [0, 1, 0], [0, 0, 1], [1, 0, 0]]
+
+
+def test_the_positive_class_may_be_written_as_in_the_file(path):
+    assert read_samples(path, "y", positive="1.0", missing="median").classes == ("0", "1")

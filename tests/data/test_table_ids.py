@@ -247,3 +247,23 @@ def test_dates_beside_other_ids_are_refused(ids, as_categories):
     frame = pd.DataFrame({"qid": column.astype("category") if as_categories else column})
     with pytest.raises(DataError, match="'qid' holds values of several types"):
         from_frame(frame.assign(label=[0, 1], a=[1.0, 2.0]))
+
+
+@pytest.mark.parametrize("n_rows", range(1, 6))
+def test_blocks_keep_ids_apart_that_differ_in_their_digits(n_rows, tmp_path, monkeypatch):
+    monkeypatch.setattr("rankwise.data.table_files.BLOCK", 64)
+    path = tmp_path / "rows.csv"
+    rows = ["x1,1,0"] * 3 + ["1,1,2"] * n_rows + ["1.0,2,3"] * 30 + ["2.0,1,1"] * 20
+    path.write_text("\n".join(["qid,label,x", *rows]))
+    blocks = [name for block in TableBlocks(path) for name in block.qid.tolist()]
+    assert blocks == read_table(path).qid.tolist()
+    path.write_text("\n".join(["qid,label,x", *rows[-50:]]))
+    blocks = [name for block in TableBlocks(path) for name in block.qid.tolist()]
+    assert blocks == read_table(path).qid.tolist() == [1] * 30 + [2] * 20
+
+
+def test_many_ids_that_are_whole_floats(tmp_path):
+    path = tmp_path / "rows.csv"
+    n = 200_000  # comparing each two of them would take an hour
+    path.write_text("qid,label,x\n" + "".join(f"{k}.0,{k % 3},{k % 7}\n" for k in range(n)))
+    assert read_table(path).qid.tolist() == list(range(n))

@@ -68,6 +68,7 @@ def test_qrels_may_have_tabs_and_empty_lines(tmp_path):
         (read_qrels, b"", "is empty: such a file has lines of: query 0 document relevance"),
         (read_qrels, b"1 0 a 1\n1 0 b\n", "line 2: got 3 fields"),
         (read_qrels, b"1 0 a high\n", "line 1: expected a whole number .* got 'high'"),
+        (read_qrels, b"1 0 a 1_0\n", "line 1: expected a whole number .* got '1_0'"),
         (read_qrels, b"1 0 a 1\n1 0 a 0\n", "line 2: the document 'a' of query '1' appears again"),
         (read_qrels, b"1 0 \xe9 1\n", "line 1: not UTF-8"),
         (read_run, b"1 Q0 a 1 nan x\n", "line 1: expected a finite number .* got 'nan'"),

@@ -28,6 +28,14 @@ def test_features_of_dates_agree_with_the_calendar_of_python(old, new):
             assert_allclose(row, [days, date.weekday(moment), moment.month])
 
 
+def test_columns_of_dates_are_found_by_their_names():
+    frame = pd.DataFrame({"a": pd.to_datetime(["2024-02-28"]), "b": pd.to_datetime(["2020-02-28"])})
+    encoder = DateFeatures().fit(frame)
+    assert_allclose(encoder.transform(frame[["b", "a"]]), encoder.transform(frame))
+    with pytest.raises(DataError, match=r"columns of dates \['a', 'b'\]: got \['a'\]"):
+        encoder.transform(frame[["a"]])
+
+
 FRAME = pd.DataFrame(
     {
         "a": [1.0, np.nan, 4.0, 5.0],

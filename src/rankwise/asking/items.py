@@ -7,7 +7,7 @@ import os
 import tempfile
 from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, field, replace
-from itertools import product
+from itertools import islice, product
 from pathlib import Path
 from typing import Any
 
@@ -16,13 +16,7 @@ import numpy as np
 from rankwise.asking.goals import Goal
 from rankwise.backends.arrays import Array, to_host
 from rankwise.data.comparison_files import ITEM_COLUMNS
-from rankwise.data.table_files import (
-    place_of_row,
-    read_records,
-    row_numbers,
-    row_word,
-    small_file,
-)
+from rankwise.data.table_files import read_records, small_file
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import check_lossless, is_missing
 from rankwise.tables import plural
@@ -423,8 +417,8 @@ def _check_different(path: Path, ids: Sequence[str], numbers: Sequence[int]) -> 
     for number, name in zip(numbers, ids, strict=True):
         if name in first:
             raise DataError(
-                f"{path}: {row_word(path)}s {first[name]} and {number} have the same id, {name!r}. "
-                "Ids must differ."
+                f"{path}: {small_file(path).row_word}s {first[name]} and {number} have the same "
+                f"id, {name!r}. Ids must differ."
             )
         first[name] = number
 
@@ -474,8 +468,8 @@ def _table_items(
     ids = [_as_text(value) for value in table[name]]
     for row, value in enumerate(ids):
         if value != value.strip() or not value:
-            check_id(f"{place_of_row(path, row)}: column {name!r}", value)
-    _check_different(path, ids, row_numbers(file, len(ids)))
+            check_id(f"{small_file(path).place(row)}: column {name!r}", value)
+    _check_different(path, ids, [*islice(file.row_numbers(), len(ids))])
     numbers = _feature_columns(path, table, features, {name, text, image})
     facts = [c for c in table if c not in (name, text, image)]
     items = []
@@ -519,10 +513,10 @@ def _table_image(path: Path, row: int, value: Any, keep_file: KeepFile) -> str:
     image = (folder / name).resolve()
     if not image.is_relative_to(folder):
         raise DataError(
-            f"{place_of_row(path, row)}: the image {name!r} is outside the folder of the table."
+            f"{small_file(path).place(row)}: the image {name!r} is outside the folder of the table."
         )
     if not image.is_file():
-        raise DataError(f"{place_of_row(path, row)}: there is no image {name!r}.")
+        raise DataError(f"{small_file(path).place(row)}: there is no image {name!r}.")
     return _read_image(name, image, keep_file)
 
 
@@ -541,7 +535,7 @@ def _feature_columns(
         for row, value in enumerate(table[name]):
             if not _is_number(value):
                 raise DataError(
-                    f"{place_of_row(path, row)}: {name!r} is {_as_text(value)!r}, not a finite "
+                    f"{small_file(path).place(row)}: {name!r} is {_as_text(value)!r}, not a finite "
                     "number. Fill it, or leave the column out of features."
                 )
         columns.append([float(value) for value in table[name]])

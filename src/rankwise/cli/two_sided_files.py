@@ -96,15 +96,15 @@ def read_named(path: Path, data: ColumnOptions) -> Any:
     import numpy as np
     import pandas as pd
 
-    from rankwise.data.table_columns import TableRows
+    from rankwise.data.table_columns import TableRows, Wants
 
     file = data.table_file(path)
     first, *names = file.names
     for left_out in split_names(data.ignore) or []:
         names = [name for name in names if name != left_out and not fnmatchcase(name, left_out)]
     read = TableRows(file, file.read([first, *names], [first]))
-    values, faults = read.features(names, np.float64, keep_text=False, keep_missing=True)
-    others = [name for name in names if read.kind(name) not in ("number", "text", "empty")]
+    values, faults = read.features(names, np.float64, Wants(keep_missing=True))
+    others = [name for name in names if read.kinds[name] not in ("number", "text", "empty")]
     if faults or others:
         what = f"{path}: the column {others[0]!r} has no numbers: leave it out." if others else ""
         raise faults[0] if faults else DataError(what)

@@ -312,7 +312,7 @@ def _gold_codes(gold: Any, sides: Sequence[NDArray[Any]]) -> Index:
         raise DataError(
             f"gold needs one entry per battle: got shape {given.shape} for {n} battles."
         )
-    known = np.flatnonzero(~_missing(given))
+    known = np.flatnonzero(~empty_entries(given))
     codes = np.full(n, -1, dtype=np.intp)
     found = outcome_codes(
         given[known], len(known), [side[known] for side in sides], "battle",
@@ -372,11 +372,10 @@ class Schema:
     def found_in(self, columns: Iterable[str]) -> Schema | None:
         """The schema with the names of these columns, in upper or lower case; None without them."""
         known = {name.lower(): name for name in columns} | {name: name for name in columns}
-        names = [self.first, self.second] + ([self.outcome] if self.outcome else [])
-        if any(name not in known for name in names):
-            return None
-        outcome = known[self.outcome] if self.outcome else None
-        return replace(self, first=known[self.first], second=known[self.second], outcome=outcome)
+        wanted = {"first": self.first, "second": self.second, "outcome": self.outcome}
+        named = {role: name for role, name in wanted.items() if name is not None}
+        found: dict[str, Any] = {role: known.get(name) for role, name in named.items()}
+        return None if None in found.values() else replace(self, **found)
 
 
 VERDICTS = ("g1_winner", "g2_winner")  # the second in the other order
@@ -506,8 +505,11 @@ def read_battles(
     Battles(3 battles of 3 items, 1 tie, 2 groups, 1 context column)
     """
     found = _BattleTable.of(table)
-    schema, labels = found.schema_of(first, second, winner), {"judge": judge, "category": category}
-    return found.read(schema, style, groups, labels, time, gold, where or {})
+    schema = found.schema_of(first, second, winner)
+    n_rows = found.n_rows or len(found.values(schema.first))
+    wanted, dropped = found.only(where or {})
+    labels = {"judge": judge, "category": category, "time": time}
+    return wanted.read(schema, style, groups, labels, gold, n_rows, dropped)
 
 
 class _Faults(list[str]):
@@ -536,15 +538,13 @@ class _BattleTable(SmallTable):
         columns = given.columns
         annotators = [name for name in columns if KEY in columns and ANNOTATOR.fullmatch(name)]
         if annotators:
-            made, rows = _of_annotators(given, annotators)
-            schema = "PandaLM"
+            made, schema = _of_annotators(given, annotators), "PandaLM"
         elif MODELS in columns and RIGHT in columns:
-            made, rows = _of_completions(given)
-            schema = "RewardBench 2"
+            made, schema = _of_completions(given), "RewardBench 2"
         else:
             return cls(given.source, columns, given.place, given.path)
         n_rows = len(given.values(next(iter(columns))))
-        return cls(given.source, made, lambda k: given.place(rows[k]), given.path, schema, n_rows)
+        return cls(made.source, made.columns, made.place, made.path, schema, n_rows)
 
     def schema_of(self, first: str | None, second: str | None, winner: str | None) -> Schema:
         """The schema whose columns are named, or the first one that the table has."""
@@ -567,22 +567,7 @@ class _BattleTable(SmallTable):
             )
         return found
 
-    def read(
-        self,
-        schema: Schema,
-        style: Sequence[str],
-        groups: str | Sequence[str] | None,
-        label_columns: dict[str, str | None],
-        time: str | None,
-        gold: str | None,
-        where: Mapping[str, str],
-    ) -> BattleFile:
-        """Battles of the rows that can be used, and why others cannot."""
-        n_rows = self.n_rows or len(self.values(schema.first))
-        wanted, dropped = self._only(where)
-        return wanted.read_all(schema, style, groups, label_columns, time, gold, n_rows, dropped)
-
-    def _only(self, where: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
+    def only(self, where: Mapping[str, str]) -> tuple[Self, dict[str, int]]:
         """The rows with these values, and how many others there are, by reason."""
         table, dropped = self, {}
         for column, wanted in where.items():
@@ -592,13 +577,12 @@ class _BattleTable(SmallTable):
                 table = table.take(np.flatnonzero(found))
         return table, dropped
 
-    def read_all(
+    def read(
         self,
         schema: Schema,
         style: Sequence[str],
         groups: str | Sequence[str] | None,
         label_columns: dict[str, str | None],
-        time: str | None,
         gold: str | None,
         n_rows: int,
         dropped: dict[str, int],
@@ -613,7 +597,7 @@ class _BattleTable(SmallTable):
                 dropped[reason] = int(which.sum())
                 keep[which] = False
 
-        drop(_missing(first) | _missing(second), "without an item")
+        drop(empty_entries(first) | empty_entries(second), "without an item")
         if "anony" in self.columns and schema.name == "Arena battles":
             named = [str(value).strip().lower() == "false" for value in self.values("anony")]
             drop(np.array(named, dtype=bool), "not anonymous")
@@ -629,14 +613,11 @@ class _BattleTable(SmallTable):
         more = label_columns.items()
         marks += [(name, self.ids(column)) for name, column in more if column is not None]
         for name, values in marks:
-            drop(_missing(values), f"without a {name.removesuffix('s')}")
+            drop(empty_entries(values), f"without a {name.removesuffix('s')}")
         columns = [values for name, values in marks if name == "groups"]
         labels = dict(marks)
         if len(columns) == 2:
             labels["groups"] = np.column_stack([column.astype(object) for column in columns])
-        group_column = " and ".join(ways) or None
-        if time is not None:
-            drop(_missing(self.ids(time)), "without a time")
         remarks: list[str] = []
         if schema.name == MT_BENCH.name:
             if gold is not None:
@@ -644,7 +625,7 @@ class _BattleTable(SmallTable):
             usable = [keep & ~self._failed(column, keep, remarks) for column in VERDICTS]
         else:
             if schema.outcome is not None:
-                drop(_missing(self.ids(schema.outcome)), "without a winner")
+                drop(empty_entries(self.ids(schema.outcome)), "without a winner")
             usable = [keep]
         used = np.logical_or.reduce(usable)
         if not used.any():
@@ -662,31 +643,26 @@ class _BattleTable(SmallTable):
             )
             usable = [chosen & ~same for chosen in usable]
         rows = np.flatnonzero(used)
-        found, names = self.take(rows).covariates(style, faults)
-        when, dated = None, False
-        if time is not None:
-            when = np.full(len(first), np.nan)
-            with faults.noted():
-                when[rows], dated = check_times(
-                    self.ids(time)[rows], len(rows), lambda k: self.place(int(rows[k]))
-                )
-        parts = []
+        table, first, second = self.take(rows), first[rows], second[rows]
+        labels = {name: values[rows] for name, values in labels.items()}
+        if gold is not None:
+            labels["gold"] = table.ids(gold)
+        context, names = table.covariates(style, faults)
+        parts, dated = [], False
         with faults.noted():
-            parts = self._outcomes(schema, first, second, usable, remarks)
+            if "time" in labels:
+                labels["time"], dated = check_times(labels["time"], len(rows), table.place)
+        with faults.noted():
+            usable = [chosen[rows] for chosen in usable]
+            parts = table.outcomes(schema, first, second, usable, remarks)
         if faults:
             raise DataError(" ".join(faults))
-        context = None
-        if found is not None:
-            context = np.full((len(first), len(names)), np.nan)
-            context[rows] = found
         made = [
             Battles.of(
                 one[chosen],
                 two[chosen],
                 OUTCOME_OF_CODE[codes[chosen]],
                 context=None if context is None else sign * context[chosen],
-                gold=None if gold is None else self.ids(gold)[chosen],
-                time=None if when is None else when[chosen],
                 **{name: values[chosen] for name, values in labels.items()},
             )
             for sign, (one, two, codes, chosen) in zip((1.0, -1.0), parts, strict=False)
@@ -695,7 +671,7 @@ class _BattleTable(SmallTable):
         battles = made[0] if len(made) == 1 else made[0] + made[1]
         battles = replace(battles, context_names=names or None, dated=dated)
         units = {name: "1" if name in self.columns else SCALED for name in names}
-        name = self.schema or schema.name
+        name, group_column = self.schema or schema.name, " and ".join(ways) or None
         return BattleFile(battles, name, n_rows, dropped, group_column, remarks, units)
 
     def _codes(self, column: str, first: Any, second: Any, keep: Any) -> Index:
@@ -712,7 +688,7 @@ class _BattleTable(SmallTable):
         """Which of the rows that are kept have no verdict in a column."""
         values = self.ids(column)
         errors = np.array([str(value).lower() == "error" for value in values], dtype=bool)
-        failed = np.asarray(keep & (errors | _missing(values)))
+        failed = np.asarray(keep & (errors | empty_entries(values)))
         if failed.any():
             remarks.append(
                 f"{plural(int(failed.sum()), 'verdict')} of {column} failed and "
@@ -720,7 +696,7 @@ class _BattleTable(SmallTable):
             )
         return failed
 
-    def _outcomes(
+    def outcomes(
         self, schema: Schema, first: Any, second: Any, usable: list[Any], remarks: list[str]
     ) -> list[tuple[Any, Any, Any, Any]]:
         """Both items, outcomes and usable rows; of two verdicts, also those of the other order."""
@@ -766,11 +742,12 @@ class _BattleTable(SmallTable):
         if name in self.columns:
             values = self.numbers(name)
             if len(values) and (values.min() >= 0 or values.max() <= 0) and values.any():
+                end = "least" if values.min() >= 0 else "most"
                 raise DataError(
-                    f"{self.source}: the column {name!r} is {_sign_of(values)} in every row. A "
-                    "covariate compares the two items of a battle: positive values favour the "
-                    "first item, negative ones the second. A number that is the same for both "
-                    f"sides cannot. Give {name}_a and {name}_b, or their difference."
+                    f"{self.source}: the column {name!r} is at {end} 0 in every row. A covariate "
+                    "compares the two items of a battle: positive values favour the first item, "
+                    "negative ones the second. A number that is the same for both sides cannot. "
+                    f"Give {name}_a and {name}_b, or their difference."
                 )
             return values
         pattern = name if "*" in name else f"{name}_*"
@@ -833,47 +810,44 @@ def _stem(key: str) -> str | None:
     return key.replace("_a_", "_*_", 1) if "_a_" in key else None
 
 
-def _sign_of(values: Array) -> str:
-    return "at least 0" if values.min() >= 0 else "at most 0"
-
-
-def _missing(values: NDArray[Any]) -> NDArray[np.bool_]:
+def empty_entries(values: NDArray[Any]) -> NDArray[np.bool_]:
     """Which entries are empty, None or NaN."""
     empty = (isinstance(value, str) and not value for value in values)
     return np.asarray(missing_entries(values) | np.fromiter(empty, bool, len(values)))
 
 
-def _of_annotators(table: SmallTable, annotators: list[str]) -> tuple[Columns, list[int]]:
-    """The rows of PandaLM as battles of arenas, one for each annotator, and their rows.
+def _of_annotators(table: SmallTable, annotators: list[str]) -> SmallTable:
+    """The rows of PandaLM as battles of arenas, one for each annotator.
 
     New columns are ``model_a``, ``model_b``, ``winner``, ``annotator``, ``prompt`` (instruction and
     input), and, if there are responses, ``words_a`` and ``words_b``.
     """
-    columns = {name: table.values(name) for name in table.columns}
-    rows = [k for k in range(len(columns[KEY])) for _ in annotators]
-    made = {name: [columns[name][k] for k in rows] for name in columns if name not in annotators}
-    pairs = [str(key).split("_") for key in columns[KEY]]
+    keys = table.values(KEY)
+    pairs = [str(key).split("_") for key in keys]
     for k, pair in enumerate(pairs):
         if len(pair) != 2:
             raise DataError(
                 f'{table.place(k)}: {KEY} must be two names of models with "_" between them: got '
-                f"{columns[KEY][k]!r}."
+                f"{keys[k]!r}."
             )
-    made["model_a"], made["model_b"] = ([pairs[k][side] for k in rows] for side in (0, 1))
-    made["annotator"] = annotators * len(pairs)
-    given = [columns[name][k] for k, name in zip(rows, made["annotator"], strict=True)]
-    made["winner"] = [WINNERS.get(str(v).strip().removesuffix(".0"), v) for v in given]
-    texts = [made[name] for name in ("instruction", "input") if name in columns]
+    new: Columns = {f"model_{side}": [pair[j] for pair in pairs] for j, side in enumerate("ab")}
+    texts = [table.values(name) for name in ("instruction", "input") if name in table.columns]
     if texts:
-        made["prompt"] = ["\n".join(map(str, row)) for row in zip(*texts, strict=True)]
+        new["prompt"] = ["\n".join(map(str, row)) for row in zip(*texts, strict=True)]
     for name, side in (("response1", "a"), ("response2", "b")):
-        if name in columns:
-            made[f"words_{side}"] = [len(str(text or "").split()) for text in made[name]]
-    return made, rows
+        if name in table.columns:
+            new[f"words_{side}"] = [len(str(text or "").split()) for text in table.values(name)]
+    votes = zip(*(table.values(name) for name in annotators), strict=True)
+    given = [vote for of_row in votes for vote in of_row]
+    winners = [WINNERS.get(str(v).strip().removesuffix(".0"), v) for v in given]
+    table = replace(table, columns={**table.columns, **new})
+    table = table.take(np.repeat(np.arange(len(keys)), len(annotators)))
+    more = {"annotator": annotators * len(keys), "winner": winners}
+    return replace(table, columns={**table.columns, **more})
 
 
-def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
-    """The rows of RewardBench 2 as winners and losers, and the row of each battle.
+def _of_completions(table: SmallTable) -> SmallTable:
+    """The rows of RewardBench 2 as winners and losers.
 
     Each model with a correct completion beats each model with a wrong one. New columns are
     ``chosen_model`` and ``rejected_model``.
@@ -893,6 +867,6 @@ def _of_completions(table: SmallTable) -> tuple[Columns, list[int]]:
     if not battles:
         raise DataError("No row has a right and a wrong completion of two different models.")
     rows, chosen, rejected = (list(column) for column in zip(*battles, strict=True))
-    made = {name: table.values(name) for name in table.columns if name != MODELS}
-    made = {name: [values[k] for k in rows] for name, values in made.items()}
-    return {**made, "chosen_model": chosen, "rejected_model": rejected}, rows
+    table = table.take(np.array(rows))
+    more = {"chosen_model": chosen, "rejected_model": rejected}
+    return replace(table, columns={**table.columns, **more})

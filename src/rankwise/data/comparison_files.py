@@ -138,15 +138,17 @@ def read_comparisons(
     X = np.column_stack([table.numbers(name) for name in features])
     one, two = _sides(votes, first, second)
     pairs = votes.ids(one), votes.ids(two)
-    if all(isinstance(name, str) for side in pairs for name in side):
-        ids[:] = [str(name) if type(name) is int else name for name in ids]  # as CSV has them
+    if all(isinstance(name, str) for side in pairs for name in side):  # as CSV has them
+        whole = [isinstance(name, int | np.integer) and type(name) is not bool for name in ids]
+        ids[whole] = [str(name) for name in ids[whole]]
     column = votes.find(outcome, [name for name in OUTCOMES if name not in (one, two)])
     result = None
     if column is not None and not ((one, two) in WON and outcome is None):
         codes = outcome_codes(votes.ids(column), len(pairs[0]), pairs, where=votes.place)
         result = OUTCOME_OF_CODE[codes]
     weights, groups = votes.find(weight, WEIGHTS), votes.find(group, GROUPS)
-    named = list(dict.fromkeys([*context, *filter(_is_context, votes.columns)]))
+    named = [*context, *(name for name in votes.columns if name.startswith(CONTEXT))]
+    named = list(dict.fromkeys(named))
     found = Comparisons.of(
         *pairs,
         result,
@@ -158,10 +160,6 @@ def read_comparisons(
     if named:
         found = replace(found, context_names=[name.removeprefix(CONTEXT) for name in named])
     return ComparisonData(X, found, features, [str(name) for name in ids])
-
-
-def _is_context(name: str) -> bool:
-    return name.startswith(CONTEXT)
 
 
 def _sides(votes: SmallTable, first: str | None, second: str | None) -> tuple[str, str]:

@@ -21,7 +21,7 @@ from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack, closing, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property, reduce
 from itertools import pairwise
 from pathlib import Path
@@ -642,11 +642,8 @@ class QueryIds:
         integers = self._integers.finish()
         if not self._is_text:
             return integers
-        if any(text.dtype == object for _, text in self._texts):
-            ids: NDArray[Any] = integers.astype("U20").astype(object)
-        else:
-            width = max((text.dtype.itemsize // 4 for _, text in self._texts), default=0)
-            ids = integers.astype(f"U{max(width, 20)}")
+        dtype = np.result_type("U20", *(text.dtype for _, text in self._texts))
+        ids: NDArray[Any] = integers.astype("U20").astype(dtype)
         for rows, text in self._texts:
             ids[rows] = text
         return ids
@@ -740,8 +737,10 @@ class LetorBlocks(QueryBlocks[LetorData]):
         is_dense = counts.n_values >= DENSE_FILL * counts.n_rows * width
         ids, lines = run_ids.finish(), run_lines.finish()
         n_queries = self._count_queries(ids, lambda k: f"{self.path}, line {lines[k]}")
-        survey = FileSurvey(version, counts.n_rows, n_queries, width, counts.text_ids)
-        return replace(survey, n_bytes=counts.n_bytes, layout="dense" if is_dense else "sparse")
+        layout: Literal["dense", "sparse"] = "dense" if is_dense else "sparse"
+        return FileSurvey(
+            version, counts.n_rows, n_queries, width, counts.text_ids, counts.n_bytes, layout
+        )
 
     def _pieces(self) -> Iterator[LetorData]:
         """The rows of each block of text, in separate arrays."""
@@ -786,12 +785,10 @@ class SpanSurvey(NamedTuple):
         )
 
 
-def survey_span(
-    path: str, span: Span | None, n_features: int | None, fill: float | None = None
-) -> SpanSurvey:
+def survey_span(path: str, span: Span | None, n_features: int | None) -> SpanSurvey:
     """Read a span, or a whole file, once; raises `LetorFormatError` as `read_letor` does."""
     check_regular(path)
-    with closing(parsed_blocks(path, n_features, np.float64, span, fill)) as blocks:
+    with closing(parsed_blocks(path, n_features, np.float64, span)) as blocks:
         return reduce(SpanSurvey.with_block, blocks, SpanSurvey())
 
 

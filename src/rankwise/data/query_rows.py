@@ -244,7 +244,7 @@ def qid_from_groups(sizes: Any) -> NDArray[np.intp]:
         raise DataError(f"sizes must be a list of group sizes: got shape {found.shape}.")
     wrong = np.ones(len(found), dtype=bool)
     if found.dtype.kind in "iuf":
-        wrong = ~((found >= 1) & (found == np.floor(found)))
+        wrong = ~((found >= 1) & (found == np.floor(found)) & np.isfinite(found))
     if wrong.any():
         k = int(np.argmax(wrong))
         raise DataError(

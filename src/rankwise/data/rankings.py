@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -12,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array, Index
-from rankwise.data.battles import Battles, check_battle_weights, number_labels
-from rankwise.data.table_files import SmallTable
+from rankwise.data.battles import Battles, check_battle_weights, empty_entries, number_labels
+from rankwise.data.table_files import SmallTable, as_number
 from rankwise.errors import DataError
 from rankwise.graph.comparisons import (
     OUTCOME_OF_CODE,
@@ -25,7 +26,6 @@ from rankwise.graph.comparisons import (
 from rankwise.graph.query_groups import (
     as_ids,
     id_array,
-    is_number,
     missing_entries,
     refuse_where,
 )
@@ -407,7 +407,7 @@ def read_rankings(
     labels = None if groups is None else found.ids(groups)
     for values, what in ((ids, "a ranking"), (names, "an item"), (labels, "a group")):
         if values is not None:
-            empty = keep & np.array([value is None or value == "" for value in values], dtype=bool)
+            empty = keep & empty_entries(values)
             if empty.any():
                 dropped[f"without {what}"] = int(empty.sum())
             keep &= ~empty
@@ -425,12 +425,11 @@ def read_rankings(
                 f"{found.place(row)}: the column {groups!r} has {labels[row]!r}, and "
                 f"{labels[first]!r} in {found.place(first)}, of the same ranking."
             )
+    if labels is not None:
+        labels = id_array([labels[where[k]] for k in range(len(where))])
     context = np.column_stack([used.numbers(name) for name in style]) if style else None
-    made = Rankings.of_places(
-        codes, id_array(names[rows].tolist()), places,
-        groups=None if labels is None else id_array([labels[where[k]] for k in range(len(where))]),
-        context=context,
-    )  # fmt: skip
+    items = id_array(names[rows].tolist())
+    made = Rankings.of_places(codes, items, places, groups=labels, context=context)
     made = replace(made, context_names=list(style) or None)
     remarks = []
     count = int(np.isnan(places).sum())
@@ -441,8 +440,7 @@ def read_rankings(
         remarks.append(
             f"{count:,} {has} no place{f' ({seen})' if seen else ''}: below all others of {whose}."
         )
-    schema = f"{ranking}, {item}, {place}"
-    return RankingFile(made, schema, len(ids), dropped, groups, remarks)
+    return RankingFile(made, f"{ranking}, {item}, {place}", len(ids), dropped, groups, remarks)
 
 
 def _places(table: SmallTable, column: str) -> tuple[Array, Counter[str]]:
@@ -451,8 +449,8 @@ def _places(table: SmallTable, column: str) -> tuple[Array, Counter[str]]:
     places = np.full(len(table.values(column)), np.nan)
     for row, value in enumerate(table.ids(column)):
         text = "" if value is None else str(value)
-        if is_number(text) and np.isfinite(float(text)):
-            places[row] = float(text)
+        if math.isfinite(number := as_number(text)):
+            places[row] = number
         elif text.lower() not in NOTHING:
             if any(letter.isdigit() for letter in text):
                 raise DataError(

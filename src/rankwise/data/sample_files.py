@@ -7,6 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from decimal import Decimal
+from itertools import compress
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -17,9 +18,8 @@ from numpy.typing import NDArray
 from rankwise.data.table_files import (
     MISSING_WORDS,
     SmallTable,
+    as_number,
     listed,
-    row_numbers,
-    row_word,
     small_file,
 )
 from rankwise.errors import DataError
@@ -177,7 +177,7 @@ def read_samples(
     for named in (*special.values(), *ignore):
         samples.find(named)
     table = {name: [_tidy(v) for v in samples.values(name)] for name in samples.columns}
-    lines = np.array(row_numbers(source, len(table[label])))
+    lines = np.fromiter(source.row_numbers(), np.intp, len(table[label]))
     told = {name: f"the {role}" for role, name in special.items() if name is not None}
     told |= dict.fromkeys(ignore, "left out as asked")
     if "" in table and "" not in told:  # such as the row numbers that pandas writes
@@ -190,7 +190,7 @@ def read_samples(
         whole = np.array([all(table[n][k] is not None for n in used) for k in range(len(lines))])
         if not whole.any():
             raise DataError(f'{file}: every row has a missing value. Use missing="drop-columns".')
-        table = {n: [v for v, keep in zip(table[n], whole, strict=True) if keep] for n in table}
+        table = {name: list(compress(values, whole)) for name, values in table.items()}
         lines, dropped = lines[whole], int((~whole).sum())
         handled = f"{plural(dropped, 'sample')} with missing values left out." if dropped else ""
     elif gaps and missing == "drop-columns":
@@ -200,7 +200,7 @@ def read_samples(
             f"Missing values of {plural(len(gaps), 'column')} were replaced by the median or, "
             'among words, by the word "missing".'
         )
-    places = [f"{file}, {row_word(file)} {line}" for line in lines]
+    places = [f"{file}, {source.row_word} {line}" for line in lines]
     y, classes = _classes(file, table[label], label, positive, places)
     parts: list[NDArray[np.float64]] = []
     names: list[str] = []
@@ -240,7 +240,9 @@ def _classes(
     words = [_word(value) for value in values]
     counts = Counter(words)
     known = sorted(counts, key=lambda word: (_number(word) is None, _number(word) or 0.0, word))
-    if positive is None and len(known) == 2:
+    if positive is not None:
+        positive = _word(positive)
+    elif len(known) == 2:
         positive = known[-1]
     if positive is None or positive not in counts or len(known) == 1:
         raise DataError(
@@ -268,7 +270,7 @@ def _feature(
     holes = [k for k, value in enumerate(values) if value is None]
     if {str(value).lower() for value in values if value is not None} <= {"true", "false"}:
         values = [None if value is None else str(value).lower() == "true" for value in values]
-    numbers = [None if value is None else _number(value) for value in values]
+    numbers = [_number(value) for value in values]
     bad = [k for k, v in enumerate(values) if v is not None and numbers[k] is None]
     if len(holes) == len(values):
         return "empty: left out", [], []
@@ -290,15 +292,15 @@ def _feature(
         return "whole numbers above 2^53, as ids have: left out", [], []
     gaps = f", {plural(len(holes), 'missing value')} replaced by " if holes else ""
     if bad:
-        words = ["missing" if value is None else _word(value) for value in values]
+        words = np.array(["missing" if value is None else _word(value) for value in values], object)
         known = sorted(set(words))
         if len(known) == 1:
             return "constant: left out", [], []
         if len(known) > MANY:
             return f"{len(known)} different words: left out", [], []
-        columns = [np.array([float(word == k) for word in words]) for k in known]
+        columns = [(words == word).astype(np.float64) for word in known]
         what = f"{len(known)} words: a feature for each" + (gaps and f'{gaps}"missing"')
-        return what, columns, [f"{name}={k}" for k in known]
+        return what, columns, [f"{name}={word}" for word in known]
     column = np.array([np.nan if number is None else number for number in numbers])
     what = "a feature"
     if holes:
@@ -324,10 +326,7 @@ def _refuse_gaps(name: str, values: list[Any], places: list[str]) -> None:
 
 def _number(value: Any) -> float | None:
     """A finite number; None for other values."""
-    try:
-        number = float(value)
-    except (OverflowError, TypeError, ValueError):
-        return None
+    number = as_number(value)
     return number + 0.0 if math.isfinite(number) else None  # not -0
 
 

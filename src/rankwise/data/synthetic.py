@@ -152,9 +152,7 @@ def _grades(y: Floats, groups: NDArray[np.int64], n_levels: int) -> Floats:
 
 def _row_bounds(rows_per_query: int | tuple[int, int]) -> tuple[int, int]:
     """The smallest and largest number of rows."""
-    low, high = (
-        (rows_per_query, rows_per_query) if isinstance(rows_per_query, int) else rows_per_query
-    )
+    low, high = np.broadcast_to(rows_per_query, 2).tolist()
     if not 1 <= low <= high:
         raise ParameterError(
             "rows_per_query must be a positive number, or two with the smaller one first: "

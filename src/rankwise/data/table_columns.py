@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from difflib import get_close_matches
 from fnmatch import fnmatchcase
 from functools import cached_property
@@ -57,6 +57,7 @@ DATE_FORMS = {r"\b(\d)([.:])": r"0\1\2", r"^(\d\d)\.(\d\d)\.(\d{4})": r"\3-\2-\1
 """What to replace in dates with the day first, so that they are as in ISO 8601."""
 SLASHED = r"^\s*\d{1,2}/\d{1,2}/\d{2,4}([ T].*)?\s*$"
 MOST_GRADES = 20  # different words that may be grades
+SINGLE_WORD = r"^\s*\S+\s*$"
 SHORT = 64  # letters of an id, up to which arrays of NumPy's texts are small
 
 
@@ -105,57 +106,53 @@ class TableRows:
     table : pyarrow.Table
     first : int
         The number of the first row in the source.
+    is_part : bool
+        Whether other rows may have other ids: the id 1.0 stays as it is, beside 1.
     """
 
     source: Source
     table: Any
     first: int = 0
+    is_part: bool = False
+    _encoded: dict[str, tuple[NDArray[np.intp], Any]] = field(default_factory=dict, init=False)
 
     @cached_property
     def kinds(self) -> dict[str, str]:
         """The kind of each column, see `kind_of`; texts that are all dates are dates."""
-        found = {field.name: kind_of(field.type) for field in self.table.schema}
+        found = {column.name: kind_of(column.type) for column in self.table.schema}
         dates = {
             name: "date" for name, kind in found.items() if kind == "text" and self._dated(name)
         }
         return found | dates
 
-    def kind(self, name: str) -> str:
-        """The kind of a column."""
-        return self.kinds[name]
-
     def _dated(self, name: str) -> bool:
         """Whether a column of text has dates like 2024-05-31 or 31.5.2024, and nothing else."""
-        return any(self._all_match(name, rf"^\s*{form}\s*$") for form in (ISO_DATE, DAY_FIRST))
+        return any(self.all_match(name, rf"^\s*{form}\s*$") for form in (ISO_DATE, DAY_FIRST))
 
-    def _all_match(self, name: str, pattern: str) -> bool:
+    def encoded(self, name: str) -> tuple[NDArray[np.intp], Any]:
+        """Which of its different texts a column has in each row, -1 for none, and these texts."""
+        if name not in self._encoded:
+            self._encoded[name] = _encoded(self.table.column(name))
+        return self._encoded[name]
+
+    def all_match(self, name: str, pattern: str) -> bool:
         """Whether all texts of a column match, apart from missing ones, and there is one."""
-        begin = self.table.column(name).slice(0, FEW_TEXTS).to_pylist()
-        begin = [text for text in begin if text and text.strip() not in MISSING_WORDS]
-        if not all(re.match(pattern, text) for text in begin) or not len(self._different(name)):
-            return False
-        return bool(compute.all(self._match(name, pattern)).as_py())
+        texts = self.encoded(name)[1]
+        for some in (texts.slice(0, FEW_TEXTS), texts):
+            missing = _are_missing(some)
+            if not (_match(some, pattern) | missing).all():
+                return False
+        return not missing.all()
 
-    def _match(self, name: str, pattern: str) -> Any:
-        """Which of the different texts of a column match."""
-        return compute.match_substring_regex(self._different(name), pattern)
+    def _unlike(self, name: str, pattern: str) -> int:
+        """The first row with a text that does not match; a word for a missing value if need be."""
+        codes, texts = self.encoded(name)
+        odd = _match(texts, r"\S") & ~_match(texts, pattern)
+        words = odd & ~_are_missing(texts)
+        return int(np.argmax(np.append(words if words.any() else odd, False)[codes]))
 
-    def _different(self, name: str) -> Any:
-        """The different texts of a column, without words for missing values."""
-        found = self._texts.get(name)
-        if found is None:
-            column = self.table.column(name)
-            if arrow.types.is_dictionary(column.type) and column.num_chunks:
-                column = column.unify_dictionaries().chunk(0).dictionary
-            found = compute.unique(column.cast(arrow.string()))
-            trimmed = compute.utf8_trim_whitespace(found)
-            found = found.filter(compute.invert(compute.is_in(trimmed, _missing_words())))
-            self._texts[name] = found
-        return found
-
-    @cached_property
-    def _texts(self) -> dict[str, Any]:
-        return {}
+    def _text(self, name: str, row: int) -> str:
+        return str(self.table.column(name)[row].as_py())[:40]
 
     @cached_property
     def marks(self) -> tuple[str, str | None] | None:
@@ -165,8 +162,8 @@ class TableRows:
         european = getattr(source, "separator", ",") == ";"
         counts: Counter[tuple[str, str | None]] = Counter()
         for name in [n for n, kind in self.kinds.items() if kind == "text"]:
-            if self._all_match(name, DIGITS_AND_MARKS):
-                counts.update(m for m in MARKS if self._all_match(name, number_pattern(*m)))
+            if self.all_match(name, DIGITS_AND_MARKS):
+                counts.update(m for m in MARKS if self.all_match(name, number_pattern(*m)))
         fitting = [
             marks
             for marks in sorted(MARKS, key=lambda marks: (marks[0] == ",") != european)
@@ -214,7 +211,7 @@ class TableRows:
 
         Words are grades by the mapping `grades`.
         """
-        kind, column = self.kind(name), self.table.column(name)
+        kind, column = self.kinds[name], self.table.column(name)
         if kind == "number" and grades is None:
             values: NDArray[np.float64] = matrix(self.table, [name])[:, 0]
             wrong = ~np.isfinite(values)
@@ -236,14 +233,14 @@ class TableRows:
 
     def order(self, name: str) -> dict[str, float] | None:
         """The place of each category of an ordered column, from 0; None for other columns."""
-        column = self.table.column(name)
-        if not getattr(column.type, "ordered", False):
+        if not getattr(self.table.column(name).type, "ordered", False):
             return None
-        return {word: float(k) for k, word in enumerate(_encoded(column)[1])}
+        return {word: float(k) for k, word in enumerate(self.encoded(name)[1].to_pylist())}
 
     def _graded(self, name: str, grades: Mapping[str, float] | None) -> NDArray[np.float64]:
         """The grade of each row of a column of words."""
-        codes, words = _encoded(self.table.column(name))
+        codes, texts = self.encoded(name)
+        words = texts.to_pylist()
         counts = dict(zip(words, np.bincount(codes[codes >= 0], minlength=len(words)), strict=True))
         unknown = [word for word in words if word not in (grades or {})]
         if unknown:
@@ -260,30 +257,25 @@ class TableRows:
         values = np.array([*((grades or {})[word] for word in words), np.nan], dtype=np.float64)
         return values[codes]
 
-    def has_single_words(self, name: str) -> bool:
-        """Whether no value of a column of text has several words."""
-        return self._all_match(name, r"^\s*\S+\s*$")
-
     def _refuse_mixed(self, name: str) -> None:
         """Raise an error about a column of texts that seem to be numbers, most or all of them."""
-        if self._all_match(name, SLASHED):
+        if self.all_match(name, SLASHED):
             what = "has dates of which the day or the month may come first"
             remedy = "Write them as 2024-05-31, or leave the column out."
             raise self.fault(name, self._unlike(name, "-"), what, remedy, ignore=[name])
         usual = number_pattern(self.source.decimal, self.source.thousands)
-        if self._all_match(name, DIGITS_AND_MARKS) and not self._all_match(name, usual):
+        if self.all_match(name, DIGITS_AND_MARKS) and not self.all_match(name, usual):
             marks = self.marks
             odd = self._unlike(name, usual)
-            if marks is not None and self._all_match(name, number_pattern(*marks)):
+            if marks is not None and self.all_match(name, number_pattern(*marks)):
                 raise self._with_marks(name, odd, *marks)
-            if compute.any(self._match(name, UNIT)).as_py():
+            if _match(self.encoded(name)[1], UNIT).any():
                 what = f"has numbers with a unit, {self._text(name, odd)!r}"
                 remedy = "Write numbers only, or leave the column out."
                 raise self.fault(name, odd, what, remedy, ignore=[name])
-        is_number = compute.match_substring_regex(self._rows(name), usual).fill_null(False)
-        n_numbers, n_filled = (
-            compute.sum(found).as_py() or 0 for found in (is_number, self._is_filled(name))
-        )
+        codes, texts = self.encoded(name)
+        counts = np.bincount(codes[codes >= 0], minlength=len(texts))
+        n_numbers, n_filled = (counts[_match(texts, form)].sum() for form in (usual, r"\S"))
         if 2 * n_numbers < n_filled or n_numbers == n_filled:
             return
         row = self._unlike(name, usual)
@@ -303,31 +295,14 @@ class TableRows:
             words.append(f"{thousands!r} seems to stand between thousands")
         other = {(".", ","): (",", None), (",", None): (".", ",")}.get((decimal, thousands))
         remedy = "Check this, and give it as below."
-        if other is not None and self._all_match(name, number_pattern(*other)):
+        if other is not None and self.all_match(name, number_pattern(*other)):
             instead = "stands between thousands" if other[1] else "is the decimal mark"
             remedy = f"If it {instead}, say so."
         what = f"has numbers such as {self._text(name, row)!r}, in which {' and '.join(words)}"
         return self.fault(name, row, what, remedy, **settings)
 
-    def _unlike(self, name: str, pattern: str) -> int:
-        """The first row with a text that does not match."""
-        matches = compute.match_substring_regex(self._rows(name), pattern).fill_null(True)
-        odd = compute.and_not(self._is_filled(name), matches)
-        words = compute.is_in(compute.utf8_trim_whitespace(self._rows(name)), _missing_words())
-        numbers = compute.and_not(odd, words)
-        return int(np.argmax(numbers if compute.any(numbers).as_py() else odd))
-
-    def _rows(self, name: str) -> Any:
-        return self.table.column(name).cast(arrow.string())
-
-    def _is_filled(self, name: str) -> Any:
-        return compute.match_substring_regex(self._rows(name), r"\S").fill_null(False)
-
-    def _text(self, name: str, row: int) -> str:
-        return str(self.table.column(name)[row].as_py())[:40]
-
     def features(
-        self, names: Sequence[str], dtype: Any, *, keep_text: bool, keep_missing: bool
+        self, names: Sequence[str], dtype: Any, wants: Wants
     ) -> tuple[NDArray[Any], list[ColumnFault]]:
         """The features that are numbers, and what is wrong with all features.
 
@@ -335,29 +310,23 @@ class TableRows:
         texts and dates are not in the result.
         """
         faults: list[ColumnFault] = []
-        kinds = {name: self.kind(name) for name in names}
-        texts = [name for name, kind in kinds.items() if kind == "text"]
-        alike: dict[str, list[str]] = {}  # columns that need the same marks
+        texts = [name for name in names if self.kinds[name] == "text"]
+        alike: dict[str, dict[str, ColumnFault]] = {}  # columns that need the same marks
         for name in list(texts):
             try:
                 self._refuse_mixed(name)
             except ColumnFault as fault:
                 texts.remove(name)
-                columns = alike.setdefault(repr(fault.settings), [])
-                columns.append(name)
-                if len(columns) == 1:
-                    faults.append(fault)
-        for k, first in enumerate(faults):
-            _, *others = alike[repr(first.settings)]
-            if others:
-                words = f"{first} The same holds for {listed(others)}."
-                faults[k] = ColumnFault(words, **first.settings)
-        if texts and not keep_text:
-            found = listed([f"{name!r} ({self._described(name)})" for name in texts])
-            faults.append(
-                ColumnFault(f"features are numbers, but these are text: {found}", encode="auto")
-            )
-        numbers = [name for name, kind in kinds.items() if kind in ("number", "empty")]
+                alike.setdefault(repr(fault.settings), {})[name] = fault
+        for found in alike.values():
+            first, (_, *others) = next(iter(found.values())), found
+            words = f"{first} The same holds for {listed(others)}." if others else f"{first}"
+            faults.append(ColumnFault(words, **first.settings))
+        if texts and not wants.keep_text:
+            each = [f"{name!r} ({self._described(name)})" for name in texts]
+            words = f"features are numbers, but these are text: {listed(each)}"
+            faults.append(ColumnFault(words, encode="auto"))
+        numbers = [name for name in names if self.kinds[name] in ("number", "empty")]
         X = matrix(self.table, numbers, dtype)
         with np.errstate(over="ignore", invalid="ignore"):
             suspect = np.flatnonzero(~np.isfinite(X.sum(axis=0))).tolist()
@@ -366,38 +335,29 @@ class TableRows:
                 remedy = "Replace it by a finite number, or leave the column out."
                 where = np.isinf(X[:, j]), "is infinite here"
                 faults.append(self.fault(numbers[j], *where, remedy, ignore=[numbers[j]]))
-        missing = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
-        missing |= {name: self._n_missing(name) for name in texts}
-        missing = {name: count for name, count in missing.items() if count}
-        if missing and not keep_missing:
-            faults.append(self._missing_values(missing))
+        counts = {numbers[j]: int(np.isnan(X[:, j]).sum()) for j in suspect}
+        for name in texts:
+            codes, different = self.encoded(name)
+            counts[name] = int(np.append(_match(different, "^$"), True)[codes].sum())
+        counts = {name: count for name, count in counts.items() if count}
+        if counts and not wants.keep_missing:
+            n_rows, n_columns = self.table.num_rows, plural(len(counts), "column")
+            each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
+            words = f"{plural(sum(counts.values()), 'missing value')} in {n_columns} of features: "
+            faults.append(ColumnFault(words + listed(each), impute="median"))
         return X, faults
 
     def _described(self, name: str) -> str:
         """What a column of text holds."""
-        different = self._different(name).to_pylist()
+        texts = self.encoded(name)[1]
+        different = texts.filter(~_are_missing(texts)).to_pylist()
         example = next(iter(different), "")
         return f"{len(different)} different, such as {example[:15]!r}"
 
-    def _n_missing(self, name: str) -> int:
-        column = self.table.column(name).cast(arrow.string())
-        return int(compute.sum(compute.equal(column.fill_null(""), "")).as_py() or 0)
-
-    def _missing_values(self, counts: dict[str, int]) -> ColumnFault:
-        """A fault about missing values, with their number in each column."""
-        n_rows = self.table.num_rows
-        each = [f"{name} {count:,} ({count / n_rows:.0%})" for name, count in counts.items()]
-        return ColumnFault(
-            f"{plural(sum(counts.values()), 'missing value')} in "
-            f"{plural(len(counts), 'column')} of features: {listed(each)}",
-            impute="median",
-        )
-
     def texts(self, name: str) -> NDArray[Any]:
         """Texts as Python's, each stored once; an empty one where it is missing."""
-        codes, texts = _encoded(self.table.column(name))
-        words: NDArray[Any] = np.array([*(text or "" for text in texts), ""], dtype=object)
-        return words[codes]
+        codes, texts = self.encoded(name)
+        return np.array([*texts.to_pylist(), ""], dtype=object)[codes]
 
     def ids(self, name: str) -> NDArray[Any]:
         """Query ids or row ids: whole numbers where all are, otherwise texts; none is missing.
@@ -405,25 +365,26 @@ class TableRows:
         Numbers never become floats on the way. Decimals with fractions stay decimals.
         """
         column = self.table.column(name)
-        if self.kind(name) == "number":
+        if self.kinds[name] == "number":
             return self._whole_numbers(name)
-        if self.kind(name) == "list or object":
+        if self.kinds[name] == "list or object":
             raise ColumnFault(f"the column {name!r} is of type {column.type}: not an id.")
-        codes, texts = _encoded(column)
-        self._refuse_holes(name, np.array([*(not (t or "").strip() for t in texts), True])[codes])
-        numbers = all(re.match(NUMBER, text) for text in texts if text)
+        codes, encoded = self.encoded(name)
+        texts = encoded.to_pylist()
+        self._refuse_holes(name, np.array([*(not text.strip() for text in texts), True])[codes])
+        numbers, known = all(re.match(NUMBER, text) for text in texts if text), set(texts)
         for k, text in enumerate(texts):
-            fault = text_fault(text or "")
+            fault = text_fault(text)
             if fault is not None:
                 raise self.fault(name, codes == k, fault, "Correct the id.")
             if numbers and text and WITH_EXPONENT.fullmatch(text):
                 what = f"has {text!r}, a number with an exponent, whose digits may be lost"
                 remedy = "Write ids as whole numbers or text; in pandas, as Int64 or str."
                 raise self.fault(name, codes == k, what, remedy)
-            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in texts:
+            if numbers and text and text.endswith(".0") and text.removesuffix(".0") in known:
                 what = f"has {text!r} beside {text.removesuffix('.0')!r}: are they the same id?"
                 raise self.fault(name, codes == k, what, "Write equal ids in the same way.")
-        return _as_ids(texts)[codes]
+        return ids_of_texts(texts, whole_floats=not self.is_part)[codes]
 
     def _whole_numbers(self, name: str) -> NDArray[Any]:
         """Ids that are numbers, exactly."""
@@ -453,30 +414,40 @@ def _missing_words() -> Any:
     return arrow.array([None, *MISSING_WORDS])
 
 
-def _encoded(column: Any) -> tuple[NDArray[np.intp], list[str]]:
-    """The different texts of a column, and which of them each row has; -1 for a missing one."""
+def _are_missing(texts: Any) -> NDArray[np.bool_]:
+    """Which texts of an Arrow array stand for a missing value."""
+    return np.asarray(compute.is_in(compute.utf8_trim_whitespace(texts), _missing_words()))
+
+
+def _match(texts: Any, pattern: str) -> NDArray[np.bool_]:
+    """Which texts of an Arrow array match."""
+    return np.asarray(compute.match_substring_regex(texts, pattern))
+
+
+def _encoded(column: Any) -> tuple[NDArray[np.intp], Any]:
+    """Which of its different texts a column has in each row, -1 for none, and these texts."""
     if arrow.types.is_dictionary(column.type):
         column = column.unify_dictionaries()
     else:
         column = column.cast(arrow.string()).dictionary_encode()
     if column.num_chunks == 0:
-        return np.empty(0, np.intp), []
+        return np.empty(0, np.intp), arrow.array([], arrow.string())
     chunks = column.combine_chunks()
     chunks = chunks.chunk(0) if hasattr(chunks, "chunk") else chunks
     indices = chunks.indices.cast(arrow.int64()).fill_null(-1)
     codes = indices.to_numpy(zero_copy_only=False).astype(np.intp)
-    return codes, chunks.dictionary.cast(arrow.string()).to_pylist()
+    return codes, chunks.dictionary.cast(arrow.string()).fill_null("")
 
 
-def _as_ids(texts: list[str]) -> NDArray[Any]:
-    """Whole numbers if all texts are whole numbers, such as 1 or 1.0; otherwise the texts."""
+def ids_of_texts(texts: list[str], *, whole_floats: bool = True) -> NDArray[Any]:
+    """Whole numbers if all texts are, such as 1 or, if these may be, 1.0; otherwise the texts."""
     whole = [text for text in texts if text]
     if all(WHOLE.fullmatch(text) for text in whole):
         return id_array(int(text or 0) for text in texts)
-    if all(WHOLE_FLOAT.fullmatch(text) for text in whole):
+    if whole_floats and all(WHOLE_FLOAT.fullmatch(text) for text in whole):
         return id_array(int((text or "0").removesuffix(".0")) for text in texts)
     if max(map(len, whole), default=0) <= SHORT:
-        return np.array([text or "" for text in texts], dtype=np.str_)
+        return np.array(texts, dtype=np.str_)
     return np.array(texts, dtype=object)
 
 
@@ -820,6 +791,8 @@ class Look:
     @classmethod
     def at(cls, rows: TableRows, roles: Roles, wants: Wants, dtype: Any, *, whole: bool) -> Look:
         """Look at all columns; only `whole` tables, not batches, are searched for positions."""
+        if whole and not rows.table.num_rows:
+            raise DataError(f"{rows.source.path} has no rows: only the names of its columns.")
         faults: list[DataError] = []
         roles = _without_unusable(rows, roles, wants, faults, empty=whole)
 
@@ -843,48 +816,40 @@ class Look:
         qid = attempt(rows.ids, roles.query)
         has_use = wants.needs_label or not wants.like_model  # else any words may be there
         label, grades = roles.label if has_use else None, wants.grades
-        if grades is None and label is not None and rows.kind(label) == "text":
+        if grades is None and label is not None and rows.kinds[label] == "text":
             before = wants.label_grades if label == wants.label else None
             grades = before or rows.order(label)
             roles = replace(roles, grades=grades)
         y = attempt(rows.labels, label, grades)
         ids = attempt(rows.ids, roles.id)
-        X, wrong = rows.features(
-            roles.features, dtype, keep_text=wants.keep_text, keep_missing=wants.keep_missing
-        )
+        X, wrong = rows.features(roles.features, dtype, wants)
         if whole and not wants.like_model:
-            numbers = [n for n in roles.features if rows.kind(n) in ("number", "empty")]
+            numbers = [n for n in roles.features if rows.kinds[n] in ("number", "empty")]
             long_numbers = _long_numbers(rows.table, X, numbers)
             constants, positions = _suspicious(X, numbers, qid)
-            constants = tuple(name for name in constants if name not in long_numbers)
-            texts = [name for name in roles.features if rows.kind(name) == "text"]
+            texts = [name for name in roles.features if rows.kinds[name] == "text"]
             n_texts = {name: len(rows.table.column(name).unique()) for name in texts}
-            alike = [name for name in texts if n_texts[name] == 1]
-            constants = (*constants, *(alike if rows.table.num_rows > 1 else ()))
-            differ = [name for name in texts if n_texts[name] == rows.table.num_rows >= ALL_DIFFER]
-            words = (name for name in differ if rows.has_single_words(name))
+            n_rows = rows.table.num_rows
+            differ = [name for name in texts if n_texts[name] == n_rows >= ALL_DIFFER]
+            words = (name for name in differ if rows.all_match(name, SINGLE_WORD))
+            constants = [name for name in constants if name not in long_numbers]
+            constants += [name for name in texts if n_texts[name] == 1 < n_rows]
             roles = replace(
-                roles, constants=constants, positions=positions, like_ids=(*long_numbers, *words)
-            )
-            roles = replace(roles, pointed=_pointed(rows.source, numbers))
+                roles, constants=tuple(constants), positions=tuple(positions),
+                like_ids=(*long_numbers, *words), pointed=_pointed(rows.source, numbers),
+            )  # fmt: skip
             row_ids = (n for n in roles.looking_like_ids if _tells_rows_apart(rows, n, qid))
             roles = replace(roles, row_ids=tuple(row_ids))
         return cls(roles, qid, y, ids, X, [*faults, *wrong])
 
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The settings that would help, together."""
-        found: dict[str, Any] = {}
+    def error(self, where: Any) -> TableError | None:
+        """All that is wrong, and the settings that would help, together; None if nothing is."""
+        settings: dict[str, Any] = {}
         for fault in self.faults:
             for name, value in getattr(fault, "settings", {}).items():
-                found[name] = [*found.get(name, []), *value] if name == "ignore" else value
-        return found
-
-    def error(self, where: Any) -> TableError | None:
-        """All that is wrong; None if nothing is."""
-        if not self.faults:
-            return None
-        return TableError(str(where), tuple(map(str, self.faults)), self.settings)
+                settings[name] = [*settings.get(name, []), *value] if name == "ignore" else value
+        problems = tuple(map(str, self.faults))
+        return TableError(str(where), problems, settings) if problems else None
 
 
 def _without_unusable(
@@ -893,7 +858,7 @@ def _without_unusable(
     """Roles without features that are dates, unless these are wanted, lists or, if so, empty."""
     reasons = {}
     for name in roles.features:
-        kind = rows.kind(name)
+        kind = rows.kinds[name]
         if kind == "date" and wants.dates:
             continue
         if kind in UNUSABLE and wants.like_model:
@@ -934,7 +899,7 @@ def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> st
     """
     free = [name for name in rows.table.column_names if name in roles.left_out]
     free = free if like_model else roles.features
-    features = [name for name in free if rows.kind(name) in ("number", "text")]
+    features = [name for name in free if rows.kinds[name] in ("number", "text")]
     different = {name: len(rows.table.column(name).unique()) for name in features}
     if role == "query" and features:
         several = [n for n in features if 1 < different[n] <= rows.table.num_rows / 2]
@@ -951,7 +916,7 @@ def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> st
         name
         for name in features
         if not ID_NAME.search(name) and plain_name(name) not in POSITION_NAMES
-        if different[name] > 1 and (rows.kind(name) == "number" or different[name] <= MOST_GRADES)
+        if different[name] > 1 and (rows.kinds[name] == "number" or different[name] <= MOST_GRADES)
     ]
     named = [name for stem in LABEL_STEMS for name in usable if stem in plain_name(name)]
     named += [name for word in LABELS_ELSEWHERE for name in usable if plain_name(name) == word]
@@ -961,13 +926,13 @@ def _likely(role: str, rows: TableRows, roles: Roles, *, like_model: bool) -> st
 
 def _is_in_runs(rows: TableRows, name: str, n_different: int) -> bool:
     """Whether equal values of a column follow one another."""
-    codes, _ = _encoded(rows.table.column(name))
+    codes, _ = rows.encoded(name)
     return int((np.diff(codes) != 0).sum()) + 1 == n_different
 
 
 def _tells_rows_apart(rows: TableRows, name: str, qid: Any) -> bool:
     """Whether no query has a value of a column twice, or a missing one."""
-    codes, _ = _encoded(rows.table.column(name))
+    codes, _ = rows.encoded(name)
     queries = QueryGroups.of(qid, len(codes)).codes
     return bool((codes >= 0).all()) and len(set(zip(queries, codes, strict=True))) == len(codes)
 
@@ -1000,19 +965,17 @@ def _pointed(source: Source, names: Sequence[str]) -> tuple[str, ...]:
     return tuple(found)
 
 
-def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[str, ...]]:
+def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> tuple[list[str], list[str]]:
     """The features that are constant, and the features that look like positions in a list.
 
     A position is a whole number. In each query, positions are 1 to n or 0 to n - 1, in any order;
     or, if the column is named like positions, different.
     """
-    if not len(names):
-        return [(), ()]
     low, high = X.min(axis=0), X.max(axis=0)
     constants = [names[j] for j in np.flatnonzero(low == high).tolist() if len(X) > 1]
     positions: list[str] = []
     if qid is None:
-        return [tuple(constants), ()]
+        return constants, positions
     groups = QueryGroups.of(qid, len(X))
     starts, sizes = groups.indptr[:-1], groups.sizes
     for j in np.flatnonzero((low >= 0) & (high > low) & (sizes.max() > 2)).tolist():
@@ -1027,4 +990,4 @@ def _suspicious(X: NDArray[Any], names: Sequence[str], qid: Any) -> list[tuple[s
         is_whole = (values == np.floor(values)).all()
         if is_whole and (is_run or (is_named and (steps > 0).all())):
             positions.append(names[j])
-    return [tuple(constants), tuple(positions)]
+    return constants, positions

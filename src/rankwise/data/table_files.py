@@ -144,9 +144,19 @@ def opened_bytes(path: Path) -> Any:
     return io.BufferedReader(arrow.input_stream(str(path), compression=kind))
 
 
-def opened_text(path: Path) -> Any:
-    """The text of a file, decompressed; without the mark of its byte order."""
-    return io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", newline="")
+@contextmanager
+def opened_text(path: Path) -> Iterator[TextIO]:
+    """The text of a file, decompressed, without the mark of its byte order.
+
+    What is wrong with the bytes becomes a DataError.
+    """
+    try:
+        with io.TextIOWrapper(opened_bytes(path), encoding="utf-8-sig", newline="") as file:
+            yield file
+    except UnicodeDecodeError as error:
+        raise encoding_fault(path) from error
+    except BROKEN as error:
+        raise broken_file(path, error) from error
 
 
 def csv_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
@@ -177,8 +187,6 @@ def csv_rows(path: Path, separator: str) -> Iterator[tuple[int, list[str]]]:
                 f"{path}, line {begin}: cannot be read as CSV: {error}. Check the quotation marks "
                 "of this row."
             ) from error
-        except UnicodeDecodeError as error:
-            raise encoding_fault(path) from error
 
 
 def csv_names(path: Path, separator: str) -> list[str]:
@@ -210,41 +218,9 @@ def separator_of(path: Path, format: str | None = None) -> str:
     try:
         with opened_text(path) as file:
             line = file.readline()
-    except (*BROKEN, UnicodeDecodeError, DataError):  # the reader explains it
+    except (OSError, DataError):  # the reader explains it
         return usual
     return usual if usual in line else next((mark for mark in SEPARATORS if mark in line), usual)
-
-
-def place_of_row(
-    path: Path, row: int, format: str | None = None, separator: str | None = None
-) -> str:
-    """The file and the line on which a row begins, for messages; rows count from 0.
-
-    Reads the file again: lines may be empty, and rows of CSV files may have several lines.
-    """
-    numbers = _numbers(path, format or format_of(path), separator)
-    return f"{path}, {row_word(path, format)} {next(islice(numbers, row, None))}"
-
-
-def row_word(path: Path, format: str | None = None) -> str:
-    """What to call a row: "row" in JSON and Parquet files, otherwise "line"."""
-    return "row" if (format or format_of(path)) in ("json", "parquet", "arrow") else "line"
-
-
-def row_numbers(file: TableFile, n: int) -> list[int]:
-    """The line on which each of the first n rows begins, as in `place_of_row`."""
-    return list(islice(_numbers(file.path, file.format, file.separator), n))
-
-
-def _numbers(path: Path, format: str | None, separator: str | None) -> Iterator[int]:
-    if row_word(path, format) == "row":
-        yield from count(1)
-    elif format == "jsonl":
-        with opened_text(path) as file:
-            yield from (line for line, text in enumerate(file, 1) if text.strip())
-    else:
-        rows = csv_rows(path, separator or separator_of(path, format))
-        yield from (line for line, _ in islice(rows, 1, None))
 
 
 def check_names_differ(source: Any, names: Sequence[Any]) -> None:
@@ -297,17 +273,19 @@ def parsed_json(text: str) -> Any:
     """
     try:
         value = _DECODER.decode(text)
-        half = _half_of_pair(value) if SURROGATE.search(text) else None
+        if SURROGATE.search(text):
+            json.dumps(value, ensure_ascii=False).encode()
     except json.JSONDecodeError as error:
         raise DataError(f"not JSON: {error.msg}") from error
     except RecursionError as error:
         raise DataError("objects or lists are nested too deeply") from error
     except DataError:
         raise
+    except UnicodeEncodeError as error:
+        text = error.object[error.object.rfind('"', 0, error.start) + 1 : error.end]
+        raise DataError(f"the text {text[-30:]!a} has half of a surrogate pair") from error
     except ValueError as error:
         raise DataError("a number has too many digits: write it as text") from error
-    if half is not None:
-        raise DataError(f"the text {ascii(half)[:40]} has half of a surrogate pair")
     return value
 
 
@@ -322,47 +300,33 @@ def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
 _DECODER = json.JSONDecoder(object_pairs_hook=_once)
 
 
-def _half_of_pair(value: Any) -> str | None:
-    """A text within a value that cannot be encoded; None if there is none."""
-    if isinstance(value, str):
-        return value if any("\ud800" <= letter <= "\udfff" for letter in value) else None
-    if isinstance(value, dict):
-        value = [*value, *value.values()]
-    if isinstance(value, list):
-        return next((found for entry in value if (found := _half_of_pair(entry))), None)
-    return None
-
-
 def json_records(path: Path, format: str) -> Iterator[tuple[str, dict[str, Any]]]:
     """The objects of a file of JSON (a list) or of JSON lines, each with its place."""
     is_list = format == "json"
     broken: dict[int, DataError] = {}
-    try:
-        with opened_text(path) as file:
-            for line, text in enumerate([file.read()] if is_list else file, 1):
-                if not is_list and not text.strip():
-                    continue
-                try:
-                    value = parsed_json(text)
-                except DataError as error:
-                    if is_list:
-                        raise DataError(f"{path}, {_place(text, error)}: {error}.") from error
-                    broken[line] = error
-                if broken:
-                    continue
-                if is_list and not isinstance(value, list):
-                    raise DataError(f"{path} must hold a list of objects, one for each row.")
-                for row, record in enumerate(value if is_list else [value], 1):
-                    place = f"{path}, row {row}" if is_list else f"{path}, line {line}"
-                    if not isinstance(record, dict):
-                        raise DataError(f"{place}: expected an object with names and values.")
-                    yield place, record
-        if broken:
-            (line, first), *others = broken.items()
-            more = also([f"line {k}" for k, _ in others])
-            raise DataError(f"{path}, line {line}: {first}{more}.") from first
-    except UnicodeDecodeError as error:
-        raise encoding_fault(path) from error
+    with opened_text(path) as file:
+        for line, text in enumerate([file.read()] if is_list else file, 1):
+            if not is_list and not text.strip():
+                continue
+            try:
+                value = parsed_json(text)
+            except DataError as error:
+                if is_list:
+                    raise DataError(f"{path}, {_place(text, error)}: {error}.") from error
+                broken[line] = error
+            if broken:
+                continue
+            if is_list and not isinstance(value, list):
+                raise DataError(f"{path} must hold a list of objects, one for each row.")
+            for row, record in enumerate(value if is_list else [value], 1):
+                place = f"{path}, row {row}" if is_list else f"{path}, line {line}"
+                if not isinstance(record, dict):
+                    raise DataError(f"{place}: expected an object with names and values.")
+                yield place, record
+    if broken:
+        (line, first), *others = broken.items()
+        more = also([f"line {k}" for k, _ in others])
+        raise DataError(f"{path}, line {line}: {first}{more}.") from first
 
 
 def _place(text: str, error: DataError) -> str:
@@ -381,26 +345,21 @@ def _place(text: str, error: DataError) -> str:
 
 
 def write_columns(columns: dict[str, Any], path: Path | None, format: str) -> None:
-    """Write arrays of equal length, by name; to stdout if `path` is None.
+    """Write arrays of equal length, by name; text to stdout if `path` is None.
 
     Numbers are written with all their digits. CSV and JSON need no other package.
     """
-    if path is not None and path.suffix.lower() in COMPRESSED:
-        raise ParameterError(f"{path}: tables are written without compression.")
-    if format in ("parquet", "arrow"):
-        table = arrow.table({name: arrow.array(values) for name, values in columns.items()})
-        if path is None:
-            raise ParameterError(f"A {format} file cannot be written to stdout.")
-        with replacing(path) as beside:
-            if format == "parquet":
-                parquet.write_table(table, beside)
-            else:
-                OptionalModule("pyarrow.feather").write_feather(table, str(beside))
-    elif path is None:
+    if path is None:
         _write_text(columns, sys.stdout, format)
-    else:
-        with replacing(path) as beside, beside.open("w", newline="", encoding="utf-8") as file:
-            _write_text(columns, file, format)
+        return
+    with replacing(path) as beside:
+        if format == "parquet":
+            parquet.write_table(arrow.table(columns), beside)
+        elif format == "arrow":
+            OptionalModule("pyarrow.feather").write_feather(arrow.table(columns), str(beside))
+        else:
+            with beside.open("w", newline="", encoding="utf-8") as file:
+                _write_text(columns, file, format)
 
 
 def _write_text(columns: dict[str, Any], file: TextIO, format: str) -> None:
@@ -583,9 +542,28 @@ class TableFile(Source):
             for table in _BATCHES[self.format](self, columns, texts):
                 yield self.with_numbers(table, texts)
 
+    @property
+    def row_word(self) -> str:
+        """What to call a row: "row" in JSON and Parquet files, otherwise "line"."""
+        return "row" if self.format in ("json", "parquet", "arrow") else "line"
+
+    def row_numbers(self) -> Iterator[int]:
+        """The line on which each row begins; in JSON and Parquet files, 1, 2, 3, ...
+
+        Reads the file again: lines may be empty, and rows of CSV files may have several lines.
+        """
+        if self.row_word == "row":
+            yield from count(1)
+        elif self.format == "jsonl":
+            with opened_text(self.path) as file:
+                yield from (line for line, text in enumerate(file, 1) if text.strip())
+        else:
+            rows = csv_rows(self.path, self.separator)
+            yield from (line for line, _ in islice(rows, 1, None))
+
     def place(self, row: int) -> str:
-        """The file and line, or row, of a row, for messages."""
-        return place_of_row(self.path, row, self.format, self.separator)
+        """The file and the line on which a row begins, for messages; rows count from 0."""
+        return f"{self.path}, {self.row_word} {next(islice(self.row_numbers(), row, None))}"
 
     @contextmanager
     def _explained(self) -> Iterator[None]:
@@ -895,26 +873,22 @@ def read_records(file: TableFile) -> Columns:
     Files may be compressed. Values of CSV files are text. A row of a JSON file that lacks a key
     has None there.
     """
-    try:
-        if file.format in ("parquet", "arrow"):
-            table = file.read(file.names)
-            columns = {name: table.column(name).to_pylist() for name in file.names}
-        elif file.format in ("json", "jsonl"):
-            records = [record for _, record in json_records(file.path, file.format)]
-            keys = dict.fromkeys(name for record in records for name in record)
-            columns = {name: [record.get(name) for record in records] for name in keys}
-        else:
-            names = [name.strip() for name in csv_names(file.path, file.separator)]
-            rows = [row for _, row in csv_rows(file.path, file.separator)][1:]
-            columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
-        if (file.decimal, file.thousands) != (".", None):
-            columns = _with_points(columns, file.decimal, file.thousands)
-        elif file.separator == ";" and _has_commas(columns):
-            columns = _with_points(columns, ",", ".")
-    except BROKEN as error:
-        raise broken_file(file.path, error) from error
+    if file.format in ("parquet", "arrow"):
+        table = file.read(file.names)
+        columns = {name: table.column(name).to_pylist() for name in file.names}
+    elif file.format in ("json", "jsonl"):
+        records = [record for _, record in file.records]
+        columns = {name: [record.get(name) for record in records] for name in _record_names(file)}
+    else:
+        names = [name.strip() for name in csv_names(file.path, file.separator)]
+        rows = [row for _, row in csv_rows(file.path, file.separator)][1:]
+        columns = {name: [row[k] for row in rows] for k, name in enumerate(names)}
     if not any(map(len, columns.values())):
         raise DataError(f"{file.path} has no rows: it needs names of columns, and rows of values.")
+    if (file.decimal, file.thousands) != (".", None):
+        return _with_points(columns, file.decimal, file.thousands)
+    if file.separator == ";" and _has_commas(columns):
+        return _with_points(columns, ",", ".")
     return columns
 
 
@@ -978,7 +952,11 @@ class SmallTable:
                 "A table is a path, a data frame or a dictionary of columns: got "
                 f"{type(table).__name__}."
             )
+        check_names_differ("The table", [str(name) for name in names])
         columns = {str(name): table[name] for name in names}
+        sizes = {f"{name} {len(column):,}": len(column) for name, column in columns.items()}
+        if len(set(sizes.values())) > 1:
+            raise DataError(f"The columns of the table have different lengths: {listed([*sizes])}.")
         return cls("The table", columns, lambda row: f"The table, row {row}")
 
     @classmethod
@@ -1031,7 +1009,7 @@ class SmallTable:
     def numbers(self, name: str) -> Array:
         """A column of finite numbers."""
         values = self.values(name)
-        found = np.array([_float(value) for value in values], dtype=np.float64)
+        found = np.array([as_number(value) for value in values], dtype=np.float64)
         wrong = ~np.isfinite(found)
         if wrong.any():
             row, *others = np.flatnonzero(wrong).tolist()
@@ -1044,7 +1022,7 @@ class SmallTable:
     def is_text(self, name: str) -> bool:
         """Whether a column has words, and no number."""
         values = [value for value in self.ids(name) if value not in (None, "")]
-        return bool(values) and all(_float(value) != _float(value) for value in values)
+        return bool(values) and all(math.isnan(as_number(value)) for value in values)
 
 
 @dataclass(frozen=True, eq=False)
@@ -1059,9 +1037,9 @@ class _TakenColumns:
         return [entries[k] for k in self.rows.tolist()]
 
 
-def _float(value: Any) -> float:
-    """A number as a float, NaN for all else."""
+def as_number(value: Any) -> float:
+    """A number as a float, NaN for all else, such as the word 1_000."""
     try:
-        return float(value)
+        return math.nan if isinstance(value, str) and "_" in value else float(value)
     except (OverflowError, TypeError, ValueError):
-        return float("nan")
+        return math.nan

@@ -21,7 +21,15 @@ from rankwise.data.query_rows import (
     qid_from_groups,
     run_starts,
 )
-from rankwise.data.table_columns import KNOWN, Look, Roles, TableRows, Wants, plain_name
+from rankwise.data.table_columns import (
+    KNOWN,
+    Look,
+    Roles,
+    TableRows,
+    Wants,
+    ids_of_texts,
+    plain_name,
+)
 from rankwise.data.table_files import (
     ColumnFault,
     OptionalModule,
@@ -33,7 +41,7 @@ from rankwise.data.table_files import (
     id_column,
 )
 from rankwise.errors import DataError, ParameterError, TableError
-from rankwise.graph.query_groups import EXACT, columns_of, entries_of, join_ids
+from rankwise.graph.query_groups import EXACT, columns_of, entries_of
 from rankwise.parameters import check_float_type
 from rankwise.tables import Column, Table, plural
 
@@ -191,6 +199,8 @@ def read_table(
     >>> RankRLS().fit(data.X, data.y, qid=data.qid).feature_names_in_
     array(['price', 'stars'], dtype=object)
     """
+    given = dict(locals())
+    del given["path"], given["dtype"]
     file = TableFile.of(Path(path), format, separator, decimal, thousands)
     float_type = check_float_type(dtype)
     named = {"query": qid, "label": label, "id": id, "features": features, "ignore": ignore}
@@ -198,18 +208,13 @@ def read_table(
     try:
         return read_columns(file, named, wants, dtype=float_type)
     except TableError as error:
-        given = {
-            "qid": qid, "label": label, "features": features, "ignore": ignore, "id": id,
-            "format": format, "grades": grades, "dates": dates, "keep_text": keep_text,
-            "keep_missing": keep_missing, "separator": separator, "decimal": decimal,
-            "thousands": thousands,
-        }  # fmt: skip
         raise _explained(error, f"read_table({str(path)!r}", given) from None
 
 
 def _explained(error: TableError, call: str, given: dict[str, Any]) -> TableError:
     """The same error, which ends with a call that works."""
-    values = {name: value for name, value in given.items() if value not in (None, False, ())}
+    plain = {n: value.tolist() if hasattr(value, "tolist") else value for n, value in given.items()}
+    values = {name: value for name, value in plain.items() if value not in (None, False, ())}
     for name, value in error.settings.items():
         if name in ("encode", "impute"):
             values["keep_text" if name == "encode" else "keep_missing"] = True
@@ -255,13 +260,7 @@ def _rows_of(file: TableFile, roles: Roles, wants: Wants) -> TableRows:
     """The columns of a file that are used, or all if some must be found by their values."""
     lacks = (wants.needs_label and roles.label is None) or (wants.needs_query and not roles.query)
     columns = list(dict.fromkeys([*roles.used, *(file.names if lacks else ())]))
-    return _filled(TableRows(file, file.read(columns, roles.used_ids)))
-
-
-def _filled(rows: TableRows) -> TableRows:
-    if not rows.table.num_rows:
-        raise DataError(f"{rows.source.path} has no rows: only the names of its columns.")
-    return rows
+    return TableRows(file, file.read(columns, roles.used_ids))
 
 
 def _as_data(rows: TableRows, look: Look, *, tolerant: bool = False) -> TableData:
@@ -269,27 +268,25 @@ def _as_data(rows: TableRows, look: Look, *, tolerant: bool = False) -> TableDat
     problems, roles = look.error(rows.source.path), look.roles
     if problems is not None and not tolerant:
         raise problems
-    numbers = [name for name in roles.features if rows.kind(name) in ("number", "empty")]
+    numbers = [name for name in roles.features if rows.kinds[name] in ("number", "empty")]
     frame = _frame(look.X, numbers)
     for k, name in enumerate(roles.features):
         if name not in numbers:
-            values = rows.dates(name) if rows.kind(name) == "date" else rows.texts(name)
+            values = rows.dates(name) if rows.kinds[name] == "date" else rows.texts(name)
             frame.insert(k, name, values)
     words = None
-    if roles.label is not None and look.y is None and rows.kind(roles.label) == "text":
+    if roles.label is not None and look.y is None and rows.kinds[roles.label] == "text":
         words = rows.texts(roles.label)
     return TableData(frame, look.y, look.qid, look.ids, roles, problems, words)
 
 
 def feature_frame(X: Any) -> Any:
     """All columns of a data frame as features: a pandas data frame of numbers, texts and dates."""
-    source, table = Source("X"), _arrow_table(X)
-    roles = Roles(None, None, None, list(table.column_names), {}, frozenset())
+    rows = TableRows(Source("X"), _arrow_table(X))
+    roles = Roles(None, None, None, list(rows.table.column_names), {}, frozenset())
     wants = Wants(keep_text=True, keep_missing=True, dates=True, like_model=True)
-    rows = _filled(TableRows(source, table))
-    look = Look.at(rows, roles, wants, np.float64, whole=True)
     try:
-        return _as_data(rows, look).X
+        return _as_data(rows, Look.at(rows, roles, wants, np.float64, whole=True)).X
     except TableError as error:
         marks = [f"{k}={v!r}" for k, v in error.settings.items() if k in MARK_NAMES]
         if not marks:
@@ -395,13 +392,15 @@ def from_frame(
     from_frame: label 'stars'; 1 feature (price); left out: query; 2 queries from group sizes
     array([0, 0, 0, 1])
     """
+    given = dict(locals())
+    del given["frame"], given["verbose"]
     table = _arrow_table(_with_index(frame, (qid, label, id)))
     source = Source("The frame", decimal=decimal or ".", thousands=thousands)
-    names = table.column_names
     if group is not None and qid is not None:
         raise ParameterError("Give qid or group, not both: each defines the queries.")
     roles = Roles.of(
-        source.path, names, query=qid, label=label, id=id, features=features, ignore=ignore,
+        source.path, table.column_names, query=qid, label=label, id=id, features=features,
+        ignore=ignore,
     )  # fmt: skip
     if group is not None and roles.query is not None:
         raise ParameterError(
@@ -410,14 +409,9 @@ def from_frame(
         )
     wants = Wants(keep_text, keep_missing, dates, grades)
     try:
-        rows = _filled(TableRows(source, source.with_numbers(table, roles.used_ids)))
+        rows = TableRows(source, source.with_numbers(table, roles.used_ids))
         data = _as_data(rows, Look.at(rows, roles, wants, np.float64, whole=True))
     except TableError as error:
-        given = {
-            "label": label, "qid": qid, "group": group, "features": features, "ignore": ignore,
-            "id": id, "grades": grades, "dates": dates, "keep_text": keep_text,
-            "keep_missing": keep_missing, "decimal": decimal, "thousands": thousands,
-        }  # fmt: skip
         raise _explained(error, "from_frame(frame", given) from None
     words = data.roles.words()
     if group is not None:
@@ -575,7 +569,7 @@ class TableBlocks(QueryBlocks[TableData]):
         ids: list[NDArray[Any]] = []
         rows: list[int] = []
         n_rows = 0
-        for piece in self._read(0):
+        for piece in self._read(0, is_part=True):
             if piece.qid is not None:
                 starts = run_starts(piece.qid)
                 ids.append(piece.qid[starts])
@@ -583,10 +577,10 @@ class TableBlocks(QueryBlocks[TableData]):
             n_rows += len(piece.X)
         if n_rows == 0:
             raise DataError(f"{self.file.path} has no rows: only the names of its columns.")
-        text_ids = any(part.dtype.kind in "UO" for part in ids)
-        runs = join_ids([_as_text(part) if text_ids else part for part in ids]) if ids else None
-        n_queries = 0
-        if runs is not None:
+        n_queries, text_ids = 0, False
+        if ids:
+            runs = ids_of_texts([str(name) for part in ids for name in part.tolist()])
+            text_ids = runs.dtype.kind in "UO"
             n_queries = self._count_queries(runs, lambda k: self.file.place(rows[k]))
         return FileSurvey(version, n_rows, n_queries, len(self.roles.features), text_ids)
 
@@ -595,17 +589,19 @@ class TableBlocks(QueryBlocks[TableData]):
             yield replace(block, X=_frame(block.X, self.roles.features))
 
     def _pieces(self) -> Iterator[TableData]:
-        for piece in self._read(self.survey.n_rows):
-            text = piece.qid is not None and self.survey.text_ids
-            yield replace(piece, qid=_as_text(piece.qid)) if text else piece
+        text_ids = self.survey.text_ids
+        for piece in self._read(self.survey.n_rows, is_part=text_ids):
+            if piece.qid is not None and text_ids:
+                piece = replace(piece, qid=np.array(list(map(str, piece.qid.tolist())), object))
+            yield piece
 
-    def _read(self, n_rows: int) -> Iterator[TableData]:
+    def _read(self, n_rows: int, *, is_part: bool) -> Iterator[TableData]:
         """The rows of each batch in arrays."""
         done, wants = 0, self.wants
         self._progress(0, n_rows)
         for table in self.file.batches(self.roles.used, self.roles.used_ids):
             if table.num_rows:
-                rows = TableRows(self.file, table, done)
+                rows = TableRows(self.file, table, done, is_part)
                 done += table.num_rows
                 look = Look.at(rows, self.roles, wants, self._dtype, whole=False)
                 error = look.error(self.file.path)
@@ -614,8 +610,3 @@ class TableBlocks(QueryBlocks[TableData]):
                 self.roles, wants = look.roles, replace(wants, like_model=True)
                 yield TableData(look.X, look.y, look.qid, look.ids, look.roles)
                 self._progress(done, n_rows)
-
-
-def _as_text(ids: Any) -> Any:
-    """Ids as texts, of any length."""
-    return np.array([str(name) for name in ids.tolist()], dtype=object)

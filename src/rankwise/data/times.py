@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from rankwise.backends.arrays import Array
+from rankwise.data.table_files import as_number
 from rankwise.errors import DataError, ParameterError
 from rankwise.graph.query_groups import entries_of, is_number
 
@@ -51,7 +52,7 @@ def check_times(
         dated = compact and bool(meaning)
         mixed = not compact and any(kind == "date" for kind, _ in meaning.values())
         found = np.array(
-            [_number(entry) if not dated else meaning[_key(entry)][1] for entry in entries]
+            [meaning[_key(entry)][1] if dated else as_number(entry) for entry in entries]
         )
         if mixed:
             kinds = [meaning[_key(entry)][0] for entry in entries]
@@ -76,13 +77,6 @@ def _key(entry: Any) -> Any:
     return (type(entry), str(entry))
 
 
-def _number(entry: Any) -> float:
-    try:
-        return float(entry)
-    except (TypeError, ValueError):
-        return float("nan")
-
-
 def _time(entry: Any) -> tuple[str, float]:
     """Whether an entry is a date, a number that may be one, or a number; and its days."""
     if isinstance(entry, np.datetime64):
@@ -98,7 +92,7 @@ def _time(entry: Any) -> tuple[str, float]:
                 return "compact", _days(datetime.strptime(text, "%Y%m%d"))
             except ValueError:
                 pass
-        return "number", _number(text)
+        return "number", as_number(text)
     if MONTH.fullmatch(text):
         text += "-01"
     try:
@@ -142,10 +136,7 @@ def periods_of(time: Array, every: Any, *, dated: bool) -> NDArray[Any]:
             )
         found = _named_periods(np.floor(time).astype(np.int64).astype("datetime64[D]"), every)
     else:
-        try:
-            length = float(every)
-        except (TypeError, ValueError):
-            length = 0.0
+        length = as_number(every)
         if not (0.0 < length < np.inf):
             names = ", ".join(EVERY)
             raise ParameterError(f"every must be {names} or a positive number: got {every!r}.")
@@ -176,10 +167,7 @@ def _named_periods(days: NDArray[Any], every: str) -> NDArray[Any]:
 
 def shown_time(days: float, *, dated: bool) -> str:
     """A time as a user would write it."""
-    if not dated:
-        return f"{days:g}"
-    when = np.datetime64(0, "s") + np.timedelta64(round(days * 86400), "s")
-    return str(when.astype("datetime64[D]")) if days == int(days) else str(when)
+    return str(as_datetimes(np.array([days]), dated=True)[0]) if dated else f"{days:g}"
 
 
 def as_datetimes(days: Array, *, dated: bool) -> NDArray[Any]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.data.table_files import BROKEN, SmallTable, broken_file, encoding_fault, opened_text
+from rankwise.data.table_files import SmallTable, opened_text
 from rankwise.errors import DataError, ParameterError
 from rankwise.files import replacing
 from rankwise.graph.comparisons import check_hashable
@@ -82,23 +82,18 @@ def _lines(
 ) -> Iterator[tuple[str, str, str, str]]:
     """The place, query, document and value of each line that is not empty."""
     is_empty = True
-    try:
-        with opened_text(path) as lines:
-            for number, line in enumerate(lines, 1):
-                fields = line.split()
-                if fields and len(fields) != len(layout.split()):
-                    raise DataError(
-                        f"{path}, line {number}: got {len(fields)} fields. Such a file has lines "
-                        f"of: {layout}."
-                    )
-                if fields:
-                    is_empty = False
-                    query, document, value = (fields[k] for k in places)
-                    yield f"{path}, line {number}", query, document, value
-    except UnicodeDecodeError as error:
-        raise encoding_fault(path) from error
-    except BROKEN as error:
-        raise broken_file(path, error) from error
+    with opened_text(path) as lines:
+        for number, line in enumerate(lines, 1):
+            fields = line.split()
+            if fields and len(fields) != len(layout.split()):
+                raise DataError(
+                    f"{path}, line {number}: got {len(fields)} fields. Such a file has lines "
+                    f"of: {layout}."
+                )
+            if fields:
+                is_empty = False
+                query, document, value = (fields[k] for k in places)
+                yield f"{path}, line {number}", query, document, value
     if is_empty:
         raise DataError(f"{path} is empty: such a file has lines of: {layout}.")
 
@@ -115,7 +110,8 @@ def _by_query(rows: Iterable[tuple[str, str, str, Any]], kind: type) -> dict[str
             )
         try:
             number = known[document] = kind(value)
-            valid = math.isfinite(number) and (isinstance(value, str) or number == value)
+            valid = math.isfinite(number)
+            valid = valid and ("_" not in value if isinstance(value, str) else number == value)
         except (OverflowError, TypeError, ValueError):
             valid = False
         if not valid:

@@ -7,8 +7,7 @@ import json
 import os
 import sys
 import warnings
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import version
 from pathlib import Path
@@ -24,10 +23,11 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.data.table_files import Source
 from rankwise.errors import ModelFileError, RankwiseError
 from rankwise.files import replacing
-from rankwise.persistence.values import check_members, decode, encode
+from rankwise.persistence.values import decode, encode, read_tree
 
 FORMAT = 1
 """Increased when versions that read the last format cannot read new files."""
+MOST_COPIES = 256  # of a file, in memory: equal arrays share one member
 COLUMNS = ("qid", "label", "id")
 MARKS = ("separator", "decimal", "thousands")
 
@@ -94,29 +94,21 @@ def save_model(
         raise ModelFileError(f"Only a fitted ranker or pipeline can be saved: got {model!r}.")
     check_is_fitted(model)
     table = _checked_table({} if table is None else dict(table))
-    with replacing(path) as temporary, _new_archive(temporary) as archive:
-        tree = {
-            "format": FORMAT,
-            "rankwise": version("rankwise"),
-            "model": encode(model, archive, "The model"),
-        }
-        if table:
-            tree["table"] = table
-        archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
+    with replacing(path) as beside:
+        # A device or a pipe has no positions, which the archive needs.
+        content: Any = beside if beside.is_file() else io.BytesIO()
+        with ZipFile(content, "w") as archive:
+            tree = {
+                "format": FORMAT,
+                "rankwise": version("rankwise"),
+                "model": encode(model, archive, "The model"),
+            }
+            if table:
+                tree["table"] = table
+            archive.writestr(ZipInfo("model.json"), json.dumps(tree, allow_nan=False))
+        if content is not beside:
+            beside.write_bytes(content.getbuffer())
     return Path(path)
-
-
-@contextmanager
-def _new_archive(path: Path) -> Iterator[ZipFile]:
-    """A zip archive; one for a device or a pipe, which have no positions, is made in memory."""
-    if path.is_file():
-        with ZipFile(path, "w") as archive:
-            yield archive
-        return
-    content = io.BytesIO()
-    with ZipFile(content, "w") as archive:
-        yield archive
-    path.write_bytes(content.getbuffer())
 
 
 def load_model(path: str | os.PathLike[str]) -> Any:
@@ -178,8 +170,7 @@ def open_model(path: str | os.PathLike[str]) -> ModelFile:
             )
         try:
             with ZipFile(file) as archive:
-                check_members(archive, os.path.getsize(path))
-                tree = json.loads(archive.read("model.json"))
+                tree = read_tree(archive, "model.json", os.path.getsize(path), MOST_COPIES)
                 if tree["format"] != FORMAT:
                     raise ModelFileError(
                         f"it has format {tree['format']!r} of rankwise {tree['rankwise']}, and "

@@ -77,15 +77,11 @@ VALUE_OBJECTS = {
 NEW_FIELDS = {"gp-raters": {"std_error": "standard_error"}}
 """Fields that have been renamed since format 1, by the stable name of their object: old to new."""
 
+AXES_OF_ALL = ("n_features_in_: features", "feature_range_: 2 features")
 AXES = {
-    "rankrls": "coef_: outputs features, feature_range_: 2 features",
-    "rls": "coef_: outputs features, feature_range_: 2 features",
-    "sparse-rankrls": "feature_range_: 2 features",
-    "sparse-rls": "feature_range_: 2 features",
-    "kpcrank": "feature_range_: 2 features",
-    "kpcr": "feature_range_: 2 features",
-    "ranksvm": "coef_: features, feature_range_: 2 features, context_coef_: context, "
-    "dual_coef_: weights",
+    "rankrls": "coef_: outputs features",
+    "rls": "coef_: outputs features",
+    "ranksvm": "coef_: features, context_coef_: context, dual_coef_: weights",
     "boosted": "held_out_scores_: tried",
     "sparse-bilinear": "coef_: features document-features, n_document_features_: document-features",
     "two-sided-rankrls": "coef_: row-weights column-weights, known_: row-weights columns",
@@ -162,7 +158,7 @@ def renamed_fields(name: str, fields: dict[str, Any]) -> dict[str, Any]:
 
 def check_axes(name: str, owner: Any, lengths: dict[str, int]) -> None:
     """Check the arrays of a ranker or an object, and then the arrays of the objects in it."""
-    for rule in ("n_features_in_: features", *AXES.get(name, "").split(", ")):
+    for rule in (*AXES_OF_ALL, *AXES.get(name, "").split(", ")):
         attribute, _, axes = rule.partition(": ")
         if getattr(owner, attribute, None) is not None:
             _check_one(f"{attribute} of {name}", getattr(owner, attribute), axes, lengths)

@@ -11,6 +11,7 @@ Members of a model file are never compressed, never larger than the file, and ne
 from __future__ import annotations
 
 import io
+import json
 import math
 from collections.abc import Callable
 from copy import copy
@@ -58,13 +59,30 @@ def read_array(archive: ZipFile, name: str) -> NDArray[Any]:
     return np.asarray(np.load(io.BytesIO(archive.read(name)), allow_pickle=False))
 
 
-def check_members(archive: ZipFile, n_bytes: int) -> None:
-    """Members are not compressed, so that a small file cannot ask for much memory."""
+def read_tree(archive: ZipFile, name: str, n_bytes: int, copies: int = 16) -> Any:
+    """The JSON of an archive of `n_bytes`, whose values name other members.
+
+    Members are not compressed, and all that the values name is at most `copies` times as large as
+    the archive, so that a small file cannot ask for much memory.
+    """
     members = archive.infolist()
     if any(member.compress_type != ZIP_STORED for member in members):
         raise ModelFileError("it has compressed members, which rankwise does not write")
     if sum(member.file_size for member in members) > n_bytes:
         raise ModelFileError("its members are larger than the file")
+    sizes = {member.filename: member.file_size for member in members}
+    named: list[int] = []
+
+    def note(node: dict[str, Any]) -> dict[str, Any]:
+        named.extend(sizes.get(value, 0) for value in node.values() if isinstance(value, str))
+        return node
+
+    tree = json.loads(archive.read(name), object_hook=note)
+    if sum(named) > copies * n_bytes:
+        raise ModelFileError(
+            f"its arrays, as often as they are used, are more than {copies} times as large as it is"
+        )
+    return tree
 
 
 CSR_PARTS = ("data", "indices", "indptr")
@@ -250,7 +268,7 @@ def _decode_part(content: Any, archive: ZipFile) -> Any:
 
     values, part = decode(content["values"], archive), archive.read(content["member"])
     with ZipFile(io.BytesIO(part)) as members:
-        check_members(members, len(part))
+        read_tree(members, "schema.json", len(part))
     for value in values:
         if not _is_ours(type(value)):
             raise ModelFileError(f"it has {describe(value)} where a part of rankwise is needed")

@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import Index, is_sparse
@@ -121,18 +121,9 @@ class SeenFeatures(TransformerMixin, BaseEstimator):
         ndarray of str
         """
         check_is_fitted(self)
-        known = getattr(self, "feature_names_in_", None)
-        if input_features is None and known is None:
+        if input_features is None and not hasattr(self, "feature_names_in_"):
             return np.array([f"x{column}" for column in self.columns_.tolist()], dtype=object)
-        names = np.asarray(known if input_features is None else input_features, dtype=object)
-        if len(names) != self.n_features_in_:
-            raise ValueError(
-                f"input_features should have length equal to number of features "
-                f"({self.n_features_in_}), got {len(names)}"
-            )
-        if known is not None and not np.array_equal(names, known):
-            raise ValueError("input_features is not equal to feature_names_in_")
-        return names[self.columns_]
+        return OneToOneFeatureMixin.get_feature_names_out(self, input_features)[self.columns_]
 
     def _check(self, X: Any, *, reset: bool = False) -> Any:
         return validated(

@@ -76,17 +76,17 @@ class DateFeatures(TransformerMixin, BaseEstimator):
         Parameters
         ----------
         X : data frame of shape (n_rows, n_columns)
+            With the columns of `fit`, in any order.
 
         Returns
         -------
         ndarray of shape (n_rows, 3 n_columns)
         """
         check_is_fitted(self)
-        times = _times(X)
-        if times.shape[1] != self.n_features_in_:
-            raise DataError(
-                f"Expected {self.n_features_in_} columns of dates: got {times.shape[1]}."
-            )
+        names, given = list(self.feature_names_in_), columns_of(X)
+        if len(given) != len(names) or set(given) != set(names):
+            raise DataError(f"Expected the columns of dates {names}: got {given}.")
+        times = _times(chosen_columns(X, names))
         days = times.astype("datetime64[D]")
         since = (times - self.first_.astype(times.dtype)) / DAY
         numbers = days.astype(np.int64)  # since 1970-01-01, a Thursday
