@@ -21,6 +21,15 @@ def last_step(model: Any) -> Any:
     return model.steps[-1][1] if hasattr(model, "steps") else model
 
 
+def first_step(model: Any) -> Any:
+    """The part of a model that gets its rows, and knows the number and names of features."""
+    model = getattr(model, "best_estimator_", model)
+    for _, step in getattr(model, "steps", ()):
+        if step is not None and step != "passthrough":
+            return first_step(step)
+    return model
+
+
 def requested(estimator: Any, method: str, qid: Any) -> dict[str, Any]:
     """qid, if the estimator or one of its sub-estimators requests it.
 

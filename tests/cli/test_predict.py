@@ -1,7 +1,9 @@
 """Scores, on stdout or in a file."""
 
+import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.pipeline import make_pipeline
 
 from rankwise import RankRLS, load_model, save_model
 from rankwise.data import normalize_per_query, read_letor
@@ -125,3 +127,13 @@ def test_a_file_without_query_ids(command, run, files, tmp_path):
     single.write_text("\n".join(" ".join([label, *row]) for label, _, *row in rows) + "\n")
     result = run(command, model, single)
     assert result.stderr.count("no query ids: its rows are ranked together, unlike in") == 1
+
+
+def test_a_first_step_that_passes_rows_through(run, tmp_path):
+    """A search over scalers leaves "passthrough" where none is best."""
+    rows = pd.DataFrame({"a": [0.1, 0.9, 0.4, 0.7], "b": [1.0, 3.0, 2.0, 0.5]})
+    model = make_pipeline("passthrough", RankRLS(1.0)).fit(rows, [0, 2, 1, 1])
+    save_model(model, tmp_path / "model")
+    rows.to_csv(tmp_path / "rows.csv", index=False)
+    printed = run("predict", tmp_path / "model", tmp_path / "rows.csv").stdout
+    assert_allclose([float(line) for line in printed.split()], model.predict(rows))

@@ -14,7 +14,7 @@ import typer
 from rankwise.cli.options import refuse, refuse_all, split_names
 from rankwise.cli.terminal import command_line, complain, note, progress
 from rankwise.errors import DataError, LetorFormatError, ParameterError, TableError
-from rankwise.routing import last_step, predict_with_queries
+from rankwise.routing import first_step, last_step, predict_with_queries
 from rankwise.tables import plural
 
 if TYPE_CHECKING:
@@ -278,14 +278,15 @@ class ColumnOptions:
                 f"The model is a {type(ranker).__name__}, which scores {scored}, not rows of a "
                 "file: use predict in Python."
             )
-        wanted: Any = getattr(model, "n_features_in_", None)
+        wanted: Any = getattr(first_step(model), "n_features_in_", None)
         whose = f"the model {model_path}"
         if self.is_table(path):
             from rankwise.data.table_columns import Wants
 
             if n_features is not None:
                 refuse("features", "This is for LETOR files: the columns of a table have names.")
-            names, text = getattr(model, "feature_names_in_", None), _takes_text(model)
+            names = getattr(first_step(model), "feature_names_in_", None)
+            text = _takes_text(model)
             wants = Wants(text, _takes_missing(model), text, needs_label=needs_label)
             like = None if names is None else list(names)
             data: Any = self.read_table(path, wants, like=like, model=model, table=file.table)
@@ -658,7 +659,7 @@ def _takes_missing(model: Any) -> bool:
     encoder = encoder_of(model)
     if encoder is not None:
         return encoder.missing is not None or _takes_missing(last_step(model))
-    first = model.steps[0][1] if hasattr(model, "steps") else model
+    first = first_step(model)
     if isinstance(first, ColumnTransformer):  # of an older version
         return any(hasattr(part, "statistics_") for _, part, _ in first.transformers_)
     return bool(get_tags(first).input_tags.allow_nan)

@@ -42,6 +42,7 @@ from rankwise.gp.process import ConditionedProcess
 from rankwise.kernels import NamedKernel
 from rankwise.model_selection.meta_rankers import MeanRanker
 from rankwise.preprocessing.table_encoder import encoder_of
+from rankwise.routing import first_step
 from rankwise.scaling import ColumnStandard
 from rankwise.svm.rank_svm import RankSVM
 
@@ -212,15 +213,6 @@ def score_stages(model: Any) -> list[Any]:
         n_features = first_step(model).n_features_in_
         return [*stages_in_order(before, n_features), *score_stages(last)]
     return _ending(model)
-
-
-def first_step(model: Any) -> Any:
-    """The part of a model that gets its rows, and knows the number and names of features."""
-    model = getattr(model, "best_estimator_", model)
-    for _, step in getattr(model, "steps", ()):
-        if step is not None and step != "passthrough":
-            return first_step(step)
-    return model
 
 
 @singledispatch
