@@ -136,4 +136,4 @@ def test_a_first_step_that_passes_rows_through(run, tmp_path):
     save_model(model, tmp_path / "model")
     rows.to_csv(tmp_path / "rows.csv", index=False)
     printed = run("predict", tmp_path / "model", tmp_path / "rows.csv").stdout
-    assert_allclose([float(line) for line in printed.split()], model.predict(rows))
+    assert_allclose([float(line) for line in printed.split()[1:]], model.predict(rows))
