@@ -31,7 +31,6 @@ from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators.base import LeastSquaresRanker, RegularizationPath
 from rankwise.estimators.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.estimators.ranker_rows import (
-    check_not_tiny,
     choose_scale,
     forget,
     learn_scaling,
@@ -53,7 +52,7 @@ from rankwise.problem import (
     RowLoss,
 )
 from rankwise.problem.block_sums import BlockSums, total_of
-from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
+from rankwise.problem.landmarks import Reservoir, check_in_range, rows_with
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
@@ -277,8 +276,6 @@ def sum_partitions(
         (found,) = run([tree(parts, total_of)])
         return found
 
-    if name is None and ranker.kernel == "linear":
-        check_not_tiny(overview.columns)
     learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
     ranker.max_query_rows_ = overview.max_query_rows
     if ranker.scaling_ is not None:
@@ -358,17 +355,13 @@ def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: R
     check_in_range(numbers, sum(overview.n_rows))
     if not partitions.moved:
         partitions = partitions.numbered(overview.n_rows)
-    parts = run(partitions.map(_take_numbers, wanted=numbers))
-    found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
-    order = np.argsort(rows)
-    return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
+    return Landmarks.of_parts(run(partitions.map(_take_numbers, wanted=numbers)), numbers)
 
 
 def _take_numbers(partition: Partition, wanted: Any) -> tuple[Any, Any]:
     """The rows of a partition with these numbers, and their numbers."""
     assert partition.numbers is not None  # these partitions are numbered
-    here = np.flatnonzero(np.isin(partition.numbers, wanted))
-    return partition.checked().X[here] if len(here) else partition.X[here], partition.numbers[here]
+    return rows_with(wanted, partition.checked().X, partition.numbers)
 
 
 def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:

@@ -20,7 +20,7 @@ from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
 from rankwise.estimators.ranker_rows import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
-from rankwise.graph.query_groups import check_ids, join_ids
+from rankwise.graph.query_groups import check_ids, is_number, join_ids
 from rankwise.problem import Loss, System
 from rankwise.problem.block_sums import BlockSums, total_of
 from rankwise.problem.landmarks import stacked
@@ -338,20 +338,12 @@ def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
             return values.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         for place, value in np.ndenumerate(values):
-            if _is_number(value):
+            if is_number(value):
                 continue
             raise DataError(
                 f"{where}, row {first_row + place[0]}: {what} must be a number: got {value!r}."
             ) from None
     raise DataError(f"{where}: {what} must be a number: got dtype {values.dtype}.")
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 def _missing(where: str, row: int, what: str) -> DataError:

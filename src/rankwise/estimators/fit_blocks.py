@@ -38,6 +38,7 @@ from rankwise.estimators.ranker_rows import (
     scale_training,
     scaled_rows,
     shared_by_choice,
+    statistics_of,
     warn_of_scales,
 )
 from rankwise.graph.query_groups import QueryGroups, check_ids, nothing_to_rank
@@ -50,7 +51,7 @@ from rankwise.problem import (
     LandmarkSystem,
     Solution,
 )
-from rankwise.problem.block_sums import BlockProducts, BlockSums
+from rankwise.problem.block_sums import BlockProducts, BlockSums, total_of
 from rankwise.progress import progress_bar
 from rankwise.scaling import ColumnStatistics, Scaling
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
@@ -391,26 +392,20 @@ class CheckedBlocks:
         for X, y, qid in self._validated():
             groups = QueryGroups.of(qid, len(y))
             if self._is_new:
-                self._learn_scaling(X, qid)
-                self._is_new = False
+                self._is_new, overview = False, column_sample(ranker, X)
+                name = choose_scale(ranker, overview, has_queries=qid is not None)
+                sparse = is_sparse(as_given(X))
+                learn_scaling(ranker, name, overview, self._statistics, sparse=sparse)
             note_rows(ranker, X)
             note_queries(ranker, groups)
             yield scaled_rows(ranker, X, groups), y, qid
 
-    def _learn_scaling(self, X: Any, qid: Any) -> None:
-        ranker, overview = self._ranker, column_sample(self._ranker, X)
-        name = choose_scale(ranker, overview, has_queries=qid is not None)
-        learn_scaling(ranker, name, overview, self._statistics, sparse=is_sparse(as_given(X)))
-
     def _statistics(self, scaling: Scaling | None) -> ColumnStatistics:
         """Statistics of all blocks, in the middle of the first pass."""
-        found = None
-        for X, y, qid in self._validated(reset=False):
-            groups = QueryGroups.of(qid, len(y))
-            rows = X if scaling is None else scaling.scale(as_given(X), groups)
-            here = ColumnStatistics.of(rows)
-            found = here if found is None else found + here
-        assert found is not None  # the first block has rows
+        found: ColumnStatistics = total_of(
+            statistics_of(X, QueryGroups.of(qid, len(y)), scaling)
+            for X, y, qid in self._validated(reset=False)
+        )
         return found
 
     def _validated(self, *, reset: bool = True) -> Iterator[tuple[Any, Array, Any]]:

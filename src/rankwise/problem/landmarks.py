@@ -235,6 +235,14 @@ class Landmarks:
     points: Any
     rows: Index | None
 
+    @classmethod
+    def of_parts(cls, parts: list[tuple[Any, Index]], wanted: Index) -> Landmarks:
+        """The rows with these numbers, from rows and their numbers in any order."""
+        numbers = np.concatenate([part[1] for part in parts])
+        order = np.argsort(numbers)
+        places = order[np.searchsorted(numbers[order], wanted)]
+        return cls(stacked([part[0] for part in parts])[places], wanted)
+
     def kernel_matrix(self, kernel: Kernel, on: Backend) -> Array:
         """The kernel matrix of the points, on a backend."""
         points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
@@ -356,7 +364,13 @@ class LandmarkChoice:
         Methods other than "random" choose among a random sample of the rows.
         """
         if self.rows is not None:
-            return _rows_of_blocks(self.rows, (X for X, _ in blocks))
+            parts, n_rows = [], 0
+            for X, _ in blocks:
+                numbers = np.arange(n_rows, n_rows + X.shape[0])
+                parts.append(rows_with(self.rows, X, numbers))
+                n_rows += X.shape[0]
+            check_in_range(self.rows, n_rows)
+            return Landmarks.of_parts(parts, self.rows)
         reservoir = Reservoir(self.sample_size(), rng)
         for X, qid in blocks:
             reservoir.add(X, qid)
@@ -453,17 +467,10 @@ class Reservoir:
         self._parts, self._n_waiting = [(keys, rows.astype(np.intp), X, ids)], 0
 
 
-def _rows_of_blocks(rows: Index, blocks: Iterable[Any]) -> Landmarks:
-    """Rows by their numbers, counted over all blocks."""
-    order = np.argsort(rows, kind="stable")
-    ascending, parts, n_rows = rows[order], [], 0
-    for X in blocks:
-        first, last = np.searchsorted(ascending, (n_rows, n_rows + X.shape[0]))
-        if last > first:
-            parts.append(X[ascending[first:last] - n_rows])
-        n_rows += X.shape[0]
-    check_in_range(rows, n_rows)
-    return Landmarks(stacked(parts)[np.argsort(order)], rows)
+def rows_with(wanted: Index, X: Any, numbers: Index) -> tuple[Any, Index]:
+    """The rows of a block whose numbers are wanted, and these numbers."""
+    here = np.flatnonzero(np.isin(numbers, wanted))
+    return X[here], numbers[here]
 
 
 def stacked(parts: list[Any]) -> Any:
