@@ -24,8 +24,9 @@ from rankwise.estimators.base import (
 )
 from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_rows import prepare_rows, warn_of_scales
-from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.preference_graph import pair_weight
+from rankwise.graph import QueryGroups
+from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.preference_graph import ComparisonGraph, pair_weight
 from rankwise.graph.query_groups import labels_differ, unlike_rows
 from rankwise.holdout.alpha_choice import AlphaChoice, alpha_grid, coordinate_squares
 from rankwise.holdout.leave_pair_out import component_pair_losses, pair_errors
@@ -286,36 +287,35 @@ def _errors_by_folds(
 def _errors_by_comparisons(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
-    """Folds of comparisons, or of their groups.
+    """Folds of comparisons, or of their groups; comparisons of weight 0 do not count.
 
     Rows that occur only in a held-out fold are held out as well.
     """
     graph = problem.comparisons
-    pairs, codes, what = np.column_stack((graph.first, graph.second)), graph.group_of_pair, "groups"
-    if codes is None:
-        codes, what = np.arange(len(pairs)), "comparisons"
+    counted = np.flatnonzero(graph.weight)
+    pairs = np.column_stack((graph.first, graph.second))[counted]
+    codes, what = np.arange(len(pairs)), "comparisons"
+    if graph.group_of_pair is not None:
+        codes, what = QueryGroups.of(graph.group_of_pair[counted]).codes, "groups"
     n_units = int(codes.max()) + 1
     n_folds = _at_most(cv, n_units, what)
     fold = shuffled_folds(n_units, n_folds)[codes]
-    margin = graph.margin.reshape(len(pairs), -1)
+    weight, margin = graph.weight[counted], graph.margin[counted]
+    columns = margin.reshape(len(pairs), -1)
     by_fold = []
     for k in range(n_folds):
         test, train = fold == k, fold != k
         rows = np.setdiff1d(np.arange(graph.n_rows), np.setdiff1d(pairs[test], pairs[train]))
         needed, where = np.unique(pairs[test], return_inverse=True)
         first, second = where.reshape(-1, 2).T
-        inside = np.searchsorted(rows, pairs[train])
-        given = graph.margin[train], graph.weight[train]
-        inner = PreferenceGraph.from_pairs(len(rows), inside, *given)
-        if not inner.n_pairs:
-            raise DataError("All comparisons have weight 0.")
-        tasks = [Task(inner, None)]
+        inside = Comparisons(np.searchsorted(rows, pairs[train]), margin[train], weight[train])
+        tasks = [Task(ComparisonGraph.of(len(rows), inside), None)]
         scores = _refit(space, problem, rows, needed, tasks, None, alphas, limit)
-        gaps = (scores[:, first] - scores[:, second]) * np.sign(margin[test])[:, None]
-        counted = graph.weight[test][:, None] * (margin[test] != 0)
-        wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
+        gaps = (scores[:, first] - scores[:, second]) * np.sign(columns[test])[:, None]
+        decided = weight[test][:, None] * (columns[test] != 0)
+        wrong = np.where(gaps == 0, 0.5, gaps < 0) * decided[:, None]
         with np.errstate(invalid="ignore"):  # all margins of a fold may be 0
-            by_fold.append((wrong.sum(axis=1) / counted.sum(axis=0)).mean(axis=2))
+            by_fold.append((wrong.sum(axis=1) / decided.sum(axis=0)).mean(axis=2))
     p = min(errors.shape[1] for errors in by_fold)
     values = np.stack([errors[:, :p] for errors in by_fold], axis=2)
     values = values[:, :, np.isfinite(values).all(axis=(0, 1))]
