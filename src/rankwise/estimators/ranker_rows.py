@@ -944,7 +944,7 @@ def _sample(groups: QueryGroups, most: int) -> Index:
     """The rows of some queries, at least two."""
     if groups.n_rows <= most:
         return np.arange(groups.n_rows)
-    by_hash = np.argsort([query_hash(name) for name in groups.names], kind="stable")
+    by_hash = np.argsort([query_hash(name) for name in groups.names.tolist()], kind="stable")
     fits = np.cumsum(groups.sizes[by_hash]) <= most
     chosen = by_hash[: max(2, int(np.count_nonzero(fits)))]
     return np.flatnonzero(np.isin(groups.codes, chosen))
