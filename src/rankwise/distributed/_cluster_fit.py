@@ -37,7 +37,6 @@ from rankwise.estimators.ranker_rows import (
     scales_within_queries,
     shared_by_choice,
 )
-from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import join_ids, nothing_to_rank
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.holdout.scores import mean_and_error
@@ -482,7 +481,7 @@ def _held_out(
     """Values per query, for each alpha and output; None if the partition has no rows."""
     if len(part.y) == 0:
         return None
-    groups = QueryGroups.of(part.qid, len(part.y))
+    groups = part.groups
     coordinates = system.coordinates(part.X)
     F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
     y = part.y.reshape(len(part.y), -1)

@@ -22,7 +22,7 @@ from rankwise.estimators.ranker_rows import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import check_ids, is_number, join_ids
 from rankwise.problem import Loss, System
-from rankwise.problem.block_sums import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, rows_of, total_of
 from rankwise.problem.landmarks import stacked
 from rankwise.scaling import ColumnStatistics
 
@@ -45,6 +45,11 @@ class Partition:
     first_row: int = 0
     rows: Index | None = None
     numbers: Index | None = None
+
+    @property
+    def groups(self) -> QueryGroups:
+        """The rows by query."""
+        return QueryGroups.of(self.qid, len(self.y))
 
     def take(self, rows: Index) -> Partition:
         """Some of the rows, as a view if they are consecutive."""
@@ -475,12 +480,11 @@ def scaled_partition(partition: Partition, scaling: Any) -> Partition:
     """A partition with scaled rows; for scalings within queries, it must hold whole queries."""
     if scaling is None or len(partition.y) == 0:
         return partition
-    groups = QueryGroups.of(partition.qid, len(partition.y))
-    return replace(partition, X=scaling.scale(partition.checked().X, groups))
+    return replace(partition, X=scaling.scale(partition.checked().X, partition.groups))
 
 
 def _survey(partition: Partition, sample: int) -> Survey:
-    groups = QueryGroups.of(partition.qid, len(partition.y))
+    groups = partition.groups
     sizes = dict(zip(groups.names.tolist(), groups.sizes.tolist(), strict=True))
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
     labels = partition.y.min(initial=np.inf), partition.y.max(initial=-np.inf)
@@ -529,11 +533,14 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
 
 
 def _without_queries(partition: Partition, queries: set[Any]) -> Partition:
-    return partition.take(np.flatnonzero(~_is_in(partition, queries))) if queries else partition
+    if not queries:
+        return partition
+    rest = np.delete(np.arange(len(partition.y)), rows_of(partition.groups, queries))
+    return partition.take(rest)
 
 
 def _take_queries(partition: Partition, queries: set[Any]) -> Partition:
-    return partition.take(np.flatnonzero(_is_in(partition, queries)))
+    return partition.take(rows_of(partition.groups, queries))
 
 
 def _joined(parts: list[Partition]) -> Partition:
@@ -547,9 +554,3 @@ def _joined(parts: list[Partition]) -> Partition:
     if parts[0].numbers is not None:
         numbers = np.concatenate([part.numbers for part in parts if part.numbers is not None])
     return Partition(X, y, qid, parts[0].where, numbers=numbers)
-
-
-def _is_in(partition: Partition, queries: set[Any]) -> Any:
-    groups = QueryGroups.of(partition.qid, len(partition.y))
-    wanted = np.array([name in queries for name in groups.names.tolist()], dtype=bool)
-    return wanted[groups.codes]

@@ -255,8 +255,8 @@ class LandmarkChoice:
 
     method: str | None
     number: int | None
-    rows: Index | None
-    points: Any
+    rows: Index | None = None
+    points: Any = None
     kept: Index | None = None  # numbers of the rows, if some of the user's rows are left out
 
     @classmethod
@@ -273,20 +273,16 @@ class LandmarkChoice:
         if isinstance(landmarks, str):
             check_value("landmarks", landmarks, Choice(*METHODS))
             number = None if n_landmarks is None else int(n_landmarks)
-            return cls(landmarks, number, None, None)
-        rows: Index | None = None
-        points: Any = None
+            return cls(landmarks, number)
         landmarks = to_host(landmarks)
-        if is_sparse(landmarks) or np.ndim(landmarks) == 2:
-            points = _check_points(landmarks)
-        else:
-            rows = _check_row_numbers(landmarks)
-        n_given = len(rows) if rows is not None else points.shape[0]
+        has_points = is_sparse(landmarks) or np.ndim(landmarks) == 2
+        given = _check_points(landmarks) if has_points else _check_row_numbers(landmarks)
+        n_given = given.shape[0]
         if n_landmarks is not None and n_landmarks != n_given:
             raise ParameterError(
                 f"{n_given} landmarks are given, but n_landmarks={n_landmarks}: omit n_landmarks."
             )
-        return cls(None, n_given, rows, points)
+        return cls(None, n_given, points=given) if has_points else cls(None, n_given, given)
 
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
@@ -334,10 +330,10 @@ class LandmarkChoice:
             rows = place[self.rows][place[self.rows] >= 0]
             if len(rows) == 0:
                 raise DataError("There is no landmark among these rows: use more landmarks.")
-            return LandmarkChoice(None, len(rows), rows, None)
+            return LandmarkChoice(None, len(rows), rows)
         if self.points is not None or self.number is None:
             return self
-        return LandmarkChoice(self.method, min(self._number(n_rows), len(part)), None, None)
+        return LandmarkChoice(self.method, min(self._number(n_rows), len(part)))
 
     def for_rows(self, rows: Index, n_rows: int) -> LandmarkChoice:
         """The same choice among some of n_rows rows, with ascending numbers, which it reports."""
