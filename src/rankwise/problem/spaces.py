@@ -703,7 +703,11 @@ class LandmarkSystem(System):
             return loss.moments(load, self.factor.rank, task, on)
 
     def weights(self, z: Array) -> Array:
-        """Equation (8) of the sparse RankRLS paper, by its section 4.1."""
+        """a = C^-T z, the coefficients: equation (8) of the sparse RankRLS paper, section 4.1.
+
+        With A = K_RM L K_MR and b = K_RM L y, a = (A + alpha K_RR)^-1 b, so that
+        z = (C^-1 A C^-T + alpha I)^-1 C^-1 b solves the moments of the coordinates.
+        """
         return self.factor.coefficients(z)
 
     def coordinate_moments(self, moments: Any) -> Any:
