@@ -51,7 +51,7 @@ from rankwise.problem import (
     LandmarkSystem,
     Solution,
 )
-from rankwise.problem.block_sums import BlockProducts, BlockSums, total_of
+from rankwise.problem.block_sums import BlockProducts, BlockSums, check_outputs, total_of
 from rankwise.progress import progress_bar
 from rankwise.scaling import ColumnStatistics, Scaling
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
@@ -386,6 +386,7 @@ class CheckedBlocks:
             raise DataError(ONCE)
         self._ranker, self._blocks, self._is_new = ranker, blocks, True
         self._host_only = host_only
+        self._outputs: tuple[int, ...] | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, Array, Any]]:
         ranker = self._ranker
@@ -429,6 +430,8 @@ class CheckedBlocks:
                 )
             try:
                 X, y = check_training(self._ranker, X, y, reset=first, min_rows=1)
+                self._outputs = tuple(y.shape[1:]) if self._outputs is None else self._outputs
+                check_outputs(y, self._outputs)
             except ValueError as error:
                 error.add_note(f"The error is in block {k}, counting from 0.")
                 raise
