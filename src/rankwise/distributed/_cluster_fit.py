@@ -434,6 +434,12 @@ def leave_query_out(
             "On a cluster, leave_query_out needs a pairwise ranker (RankRLS or SparseRankRLS): got "
             f"{type(estimator).__name__}."
         )
+    if getattr(estimator, "monotone", None):
+        raise ParameterError(
+            "On a cluster, leave_query_out has a formula for fits without monotone constraints "
+            "only. Leave monotone out, or use rankwise.model_selection.leave_query_out, which "
+            "takes rows in memory."
+        )
     given = None
     if alphas is not None or estimator.alpha != "auto":
         given = check_alphas(estimator.alpha if alphas is None else alphas)
