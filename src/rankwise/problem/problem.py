@@ -438,7 +438,7 @@ class Space(ABC):
 
     def direct_form(self, X: Any) -> str:
         """The form for what needs a matrix, such as hold-outs: "primal" or "dual"."""
-        return self.form(X)
+        return "dual"
 
     def matrix_rows(self, X: Any) -> int:
         """The number of rows of the largest square matrix in a solution."""

@@ -765,6 +765,10 @@ class LandmarkSpace(Space):
         """Sums over rows."""
         return "primal"
 
+    def direct_form(self, X: Any) -> str:
+        """Sums over rows."""
+        return "primal"
+
     def matrix_rows(self, X: Any) -> int:
         """The landmarks."""
         if self.chosen is not None:
