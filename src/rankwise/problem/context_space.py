@@ -59,6 +59,8 @@ class ContextSpace(Space):
         assert graph.context is not None
         counted = np.flatnonzero(graph.weight)
         n, first, second = len(counted), graph.first[counted], graph.second[counted]
+        place = np.full(len(graph.weight), -1)
+        place[counted] = np.arange(n)
         parts = [slice(start, start + SAMPLE) for start in range(0, n, SAMPLE)]
         with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
             found = [
@@ -68,7 +70,8 @@ class ContextSpace(Space):
         total = squares.sum(axis=0)
 
         def excess(held: Index) -> Array:
-            held = np.flatnonzero(np.isin(counted, held))
+            held = np.sort(place[held])
+            held = held[held >= 0]
             n_left = n - len(held)
             if not n_left:
                 return np.zeros_like(total)
