@@ -747,8 +747,8 @@ class LandmarkSpace(Space):
     --------
     >>> from rankwise import SparseRankRLS
     >>> space = SparseRankRLS(landmarks=[0, 2]).make_space(n_features=1)
-    >>> space.shared, space.has_landmarks
-    (('landmarks',), True)
+    >>> type(space).__name__, space.shared, space.has_landmarks
+    ('LandmarkSpace', ('landmarks',), True)
     """
 
     kernel: Kernel
