@@ -165,6 +165,13 @@ def test_leave_query_out(name, metric):
     assert want.score[ours.best_index] == pytest.approx(want.score[want.best_index])
 
 
+def test_leave_query_out_with_monotone_features():
+    ranker = RankRLS(1.0, monotone={0: -1})
+    assert_allclose(fit(clone(ranker), in_chunks(X, Y, QID)).coef_, ranker.fit(X, Y, qid=QID).coef_)
+    with pytest.raises(ParameterError, match="without monotone constraints only"):
+        leave_query_out(ranker, in_chunks(X, Y, QID))
+
+
 def test_leave_query_out_with_an_alpha_below_rounding_errors():
     alone = np.column_stack((X, QID[0] == QID)) * np.arange(len(X))[:, None]  # of one query only
     with pytest.raises(DataError, match="An alpha is too small relative to the rounding errors"):

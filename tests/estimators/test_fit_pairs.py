@@ -22,6 +22,7 @@ from rankwise import (
 )
 from rankwise.data import Comparisons
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.model_selection import leave_comparison_out
 
 RANKERS = {
     "primal": RankRLS(2.0),
@@ -100,6 +101,59 @@ def test_a_path_has_the_fits_of_every_alpha(name, with_context, kind):
         if with_context:
             assert_allclose(path.estimator(k).context_coef_, one.context_coef_, rtol=1e-6)
     assert len(ranker.path_pairs(X, pairs, margin=margin, context=context)) > 5
+
+
+@pytest.mark.parametrize("grouped", [False, True])
+@pytest.mark.parametrize(
+    "ranker",
+    [
+        *RANKERS.values(),
+        RankRLS("auto"),
+        RankSVM(1.0),
+        KPCRank("cv", options=ComponentOptions(cv=4)),
+    ],
+    ids=str,
+)
+def test_comparisons_of_weight_0_are_left_out(ranker, grouped):
+    X, pairs, margin, context, _ = shown()
+    weight = np.where(np.arange(400) % 3, 1.5, 0.0)
+    context = context * np.where(weight > 0, 1.0, 100.0)[:, None]
+    given = {"margin": margin, "weight": weight, "context": context}
+    if grouped and not isinstance(ranker, RankSVM):
+        given["groups"] = np.arange(400) % 11
+    if isinstance(ranker, KPCRank):
+        del given["context"]
+    counted = {name: values[weight > 0] for name, values in given.items()}
+    with_all = clone(ranker).fit_pairs(X, pairs, **given)
+    without = clone(ranker).fit_pairs(X, pairs[weight > 0], **counted)
+    assert_allclose(with_all.predict(X), without.predict(X), rtol=1e-6, atol=1e-9)
+
+
+@pytest.mark.parametrize("name", RANKERS)
+def test_hold_outs_of_comparisons_with_context_and_weights_of_0(name):
+    X, pairs, margin, context, _ = shown(n_pairs=60)
+    weight = np.where(np.arange(60) % 4, 1.5, 0.0)
+    context = context * np.where(weight > 0, 1.0, 100.0)[:, None]
+    ranker = clone(RANKERS[name])
+    if name == "landmarks":
+        ranker.set_params(landmarks=X[:15], n_landmarks=None)
+    given = {"margin": margin, "weight": weight, "context": context}
+    held = leave_comparison_out(ranker, X, pairs, alphas=[2.0], **given)
+    for k in (0, 1, 2):
+        rest = np.delete(np.arange(60), k)
+        counted = {what: values[rest] for what, values in given.items()}
+        refit = clone(ranker).set_params(alpha=2.0).fit_pairs(X, pairs[rest], **counted)
+        scores = refit.predict(X)[pairs[k]]
+        want = scores[0] - scores[1] + context[k] @ refit.context_coef_
+        assert_allclose(held.differences[0, k], want, rtol=1e-6)
+
+
+def test_words_are_no_reason_to_warn_of_margins():
+    X, pairs, margin, _, _ = shown()
+    words = np.where(abs(margin) < 0.2, "tie", "first")
+    with warnings.catch_warnings():
+        warnings.simplefilter("error", RankwiseWarning)
+        KPCRank("cv").fit_pairs(X, pairs, margin=words)
 
 
 def test_several_outputs_with_context():

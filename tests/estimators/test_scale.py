@@ -29,6 +29,8 @@ from rankwise import (
     save_model,
 )
 from rankwise.errors import ParameterError, RankwiseWarning
+from rankwise.estimators.ranker_rows import _sample
+from rankwise.graph import QueryGroups
 from rankwise.model_selection import leave_query_out
 from tests.oracles.scaling import scaled_by_loops
 
@@ -450,3 +452,11 @@ def test_rare_features_of_sparse_rows_are_not_small():
     X.data[X.indices > 0] *= 1e-3
     with pytest.warns(RankwiseWarning, match="differ by a factor of"):
         RankRLS(1.0).fit(X, y, qid=qid)
+
+
+def test_the_sample_of_queries_does_not_depend_on_the_type_of_ids():
+    ids = np.repeat(np.arange(300), 5)
+    kinds = (ids, ids.astype(np.int32), ids.astype(object), ids.tolist())
+    samples = [_sample(QueryGroups.of(qid), 100).tolist() for qid in kinds]
+    assert len(samples[0]) == 100
+    assert samples == [samples[0]] * len(kinds)

@@ -89,5 +89,13 @@ def test_what_is_refused():
         RankRLS(1.0).fit_blocks([(X[:30], qid[:30] * 1.0, qid[:30])])
     with pytest.raises(DataError, match="at least three queries"):
         RankRLS().fit_blocks([(X[:12], y[:12], qid[:12])])
+    both = np.column_stack((y, -y))
+    for first, second in ((y, both), (both, y), (y, y[:, None])):
+        with pytest.raises(DataError, match="in this block, but"):
+            RankRLS(1.0).fit_blocks(
+                [(X[:30], first[:30], qid[:30]), (X[30:], second[30:], qid[30:])]
+            )
+    with pytest.raises(DataError, match="Products of features underflow"):
+        RankRLS(1.0, scale=None).fit_blocks([(1e-160 * X, y, qid)])
     with pytest.warns(ConvergenceWarning, match="stopped after 1 steps"):
         RankRLS(1e-3, scale=None, max_iter=1).fit_blocks(blocks)

@@ -1,9 +1,11 @@
 """Grouping rows by query ids of every kind, against a dictionary."""
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
 
 KINDS = {
@@ -33,3 +35,10 @@ def test_unsigned_integers_at_the_edge():
     assert QueryGroups.of(ids).codes.tolist() == [0, 1, 0]
     narrow = np.arange(256, dtype=np.uint8).view(np.int8)
     assert QueryGroups.of(np.tile(narrow, 2)).codes.tolist() == [*range(256), *range(256)]
+
+
+def test_errors_call_the_ids_by_their_name():
+    masked, unhashable = np.ma.masked_equal([1, 2], 2), np.array([{}, {}])
+    for ids, problem in ((masked, "has masked entries"), (unhashable, "needs ids such as numbers")):
+        with pytest.raises(DataError, match=f"groups {problem}"):
+            QueryGroups.of(ids, name="groups")

@@ -36,8 +36,8 @@ def votes(draw):
 
 
 def scaled_context(D, given, out=()):
-    """The context, scaled as it is in a fit without some comparisons."""
-    context, rest = given["context"], np.setdiff1d(np.arange(len(D)), out)
+    """The context, scaled as in a fit without some comparisons and those of weight 0."""
+    context, rest = given["context"], np.setdiff1d(np.flatnonzero(given["weight"]), out)
     if context is None or len(rest) == 0:
         return context
     distance = np.mean((D[rest] ** 2).sum(axis=1)) or 1.0

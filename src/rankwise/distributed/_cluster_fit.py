@@ -31,14 +31,12 @@ from rankwise.errors import DataError, ParameterError, UndefinedMetricError
 from rankwise.estimators.base import LeastSquaresRanker, RegularizationPath
 from rankwise.estimators.fit_blocks import alphas_of_sums, fit_sums, path_of_sums
 from rankwise.estimators.ranker_rows import (
-    check_not_tiny,
     choose_scale,
     forget,
     learn_scaling,
     scales_within_queries,
     shared_by_choice,
 )
-from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import join_ids, nothing_to_rank
 from rankwise.holdout.leave_query_out import MomentSpectrum, predict_without
 from rankwise.holdout.scores import mean_and_error
@@ -53,7 +51,7 @@ from rankwise.problem import (
     RowLoss,
 )
 from rankwise.problem.block_sums import BlockSums, total_of
-from rankwise.problem.landmarks import Reservoir, check_in_range, stacked
+from rankwise.problem.landmarks import Reservoir, check_in_range, rows_with
 from rankwise.routing import predict_with_queries
 from rankwise.scaling import QUERY_SCALINGS, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
@@ -277,8 +275,6 @@ def sum_partitions(
         (found,) = run([tree(parts, total_of)])
         return found
 
-    if name is None and ranker.kernel == "linear":
-        check_not_tiny(overview.columns)
     learn_scaling(ranker, name, overview.columns, statistics, sparse=overview.sparse)
     ranker.max_query_rows_ = overview.max_query_rows
     if ranker.scaling_ is not None:
@@ -358,17 +354,13 @@ def _given_rows(numbers: Any, partitions: Partitions, overview: Overview, run: R
     check_in_range(numbers, sum(overview.n_rows))
     if not partitions.moved:
         partitions = partitions.numbered(overview.n_rows)
-    parts = run(partitions.map(_take_numbers, wanted=numbers))
-    found, rows = stacked([X for X, _ in parts]), np.concatenate([rows for _, rows in parts])
-    order = np.argsort(rows)
-    return Landmarks(found[order[np.searchsorted(rows[order], numbers)]], numbers)
+    return Landmarks.of_parts(run(partitions.map(_take_numbers, wanted=numbers)), numbers)
 
 
 def _take_numbers(partition: Partition, wanted: Any) -> tuple[Any, Any]:
     """The rows of a partition with these numbers, and their numbers."""
     assert partition.numbers is not None  # these partitions are numbered
-    here = np.flatnonzero(np.isin(partition.numbers, wanted))
-    return partition.checked().X[here] if len(here) else partition.X[here], partition.numbers[here]
+    return rows_with(wanted, partition.checked().X, partition.numbers)
 
 
 def _sample(partition: Partition, number: int, size: int, seed: int) -> Reservoir:
@@ -442,6 +434,12 @@ def leave_query_out(
             "On a cluster, leave_query_out needs a pairwise ranker (RankRLS or SparseRankRLS): got "
             f"{type(estimator).__name__}."
         )
+    if getattr(estimator, "monotone", None):
+        raise ParameterError(
+            "On a cluster, leave_query_out has a formula for fits without monotone constraints "
+            "only. Leave monotone out, or use rankwise.model_selection.leave_query_out, which "
+            "takes rows in memory."
+        )
     given = None
     if alphas is not None or estimator.alpha != "auto":
         given = check_alphas(estimator.alpha if alphas is None else alphas)
@@ -489,7 +487,7 @@ def _held_out(
     """Values per query, for each alpha and output; None if the partition has no rows."""
     if len(part.y) == 0:
         return None
-    groups = QueryGroups.of(part.qid, len(part.y))
+    groups = part.groups
     coordinates = system.coordinates(part.X)
     F = np.concatenate([coordinates(rows) for rows in _blocks(len(part.y))])
     y = part.y.reshape(len(part.y), -1)

@@ -20,9 +20,9 @@ from rankwise.backends.arrays import Array, Index, as_slice, is_sparse
 from rankwise.errors import DataError, LetorFormatError
 from rankwise.estimators.ranker_rows import SAMPLE_ROWS, evenly_spaced
 from rankwise.graph import QueryGroups
-from rankwise.graph.query_groups import check_ids, join_ids
+from rankwise.graph.query_groups import check_ids, is_number, join_ids
 from rankwise.problem import Loss, System
-from rankwise.problem.block_sums import BlockSums, total_of
+from rankwise.problem.block_sums import BlockSums, rows_of, total_of
 from rankwise.problem.landmarks import stacked
 from rankwise.scaling import ColumnStatistics
 
@@ -45,6 +45,11 @@ class Partition:
     first_row: int = 0
     rows: Index | None = None
     numbers: Index | None = None
+
+    @property
+    def groups(self) -> QueryGroups:
+        """The rows by query."""
+        return QueryGroups.of(self.qid, len(self.y))
 
     def take(self, rows: Index) -> Partition:
         """Some of the rows, as a view if they are consecutive."""
@@ -112,8 +117,6 @@ def open_partitions(
     run: Callable[[Sequence[Any]], list[Any]],
 ) -> Partitions:
     """The partitions of any kind of data that `fit` accepts; `run` computes delayed tasks."""
-    if isinstance(data, Partitions):
-        return data
     if isinstance(data, tuple):
         return _of_arrays(data)
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
@@ -338,20 +341,12 @@ def _numbers(values: Any, where: str, first_row: int, what: str) -> Any:
             return values.astype(np.float64, copy=False)
     except (TypeError, ValueError, OverflowError):
         for place, value in np.ndenumerate(values):
-            if _is_number(value):
+            if is_number(value):
                 continue
             raise DataError(
                 f"{where}, row {first_row + place[0]}: {what} must be a number: got {value!r}."
             ) from None
     raise DataError(f"{where}: {what} must be a number: got dtype {values.dtype}.")
-
-
-def _is_number(value: Any) -> bool:
-    try:
-        float(value)
-    except (TypeError, ValueError, OverflowError):
-        return False
-    return True
 
 
 def _missing(where: str, row: int, what: str) -> DataError:
@@ -483,12 +478,11 @@ def scaled_partition(partition: Partition, scaling: Any) -> Partition:
     """A partition with scaled rows; for scalings within queries, it must hold whole queries."""
     if scaling is None or len(partition.y) == 0:
         return partition
-    groups = QueryGroups.of(partition.qid, len(partition.y))
-    return replace(partition, X=scaling.scale(partition.checked().X, groups))
+    return replace(partition, X=scaling.scale(partition.checked().X, partition.groups))
 
 
 def _survey(partition: Partition, sample: int) -> Survey:
-    groups = QueryGroups.of(partition.qid, len(partition.y))
+    groups = partition.groups
     sizes = dict(zip(groups.names.tolist(), groups.sizes.tolist(), strict=True))
     shape = len(partition.y), partition.X.shape[1], partition.y.shape[1:]
     labels = partition.y.min(initial=np.inf), partition.y.max(initial=-np.inf)
@@ -537,11 +531,14 @@ def _overview(surveys: Sequence[Survey]) -> Overview:
 
 
 def _without_queries(partition: Partition, queries: set[Any]) -> Partition:
-    return partition.take(np.flatnonzero(~_is_in(partition, queries))) if queries else partition
+    if not queries:
+        return partition
+    rest = np.delete(np.arange(len(partition.y)), rows_of(partition.groups, queries))
+    return partition.take(rest)
 
 
 def _take_queries(partition: Partition, queries: set[Any]) -> Partition:
-    return partition.take(np.flatnonzero(_is_in(partition, queries)))
+    return partition.take(rows_of(partition.groups, queries))
 
 
 def _joined(parts: list[Partition]) -> Partition:
@@ -555,9 +552,3 @@ def _joined(parts: list[Partition]) -> Partition:
     if parts[0].numbers is not None:
         numbers = np.concatenate([part.numbers for part in parts if part.numbers is not None])
     return Partition(X, y, qid, parts[0].where, numbers=numbers)
-
-
-def _is_in(partition: Partition, queries: set[Any]) -> Any:
-    groups = QueryGroups.of(partition.qid, len(partition.y))
-    wanted = np.array([name in queries for name in groups.names.tolist()], dtype=bool)
-    return wanted[groups.codes]

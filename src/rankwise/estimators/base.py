@@ -47,6 +47,7 @@ from rankwise.parameters import (
     default_parameters,
 )
 from rankwise.problem import Fit, Loss, PairLoss, Problem, Space
+from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.problem import side_by_side
 from rankwise.problem.spaces import unscaled_solution
 from rankwise.scaling import SCALINGS, ColumnStandard
@@ -342,6 +343,14 @@ def make_kernel(ranker: Any, n_features: int) -> Kernel:
     elif gamma == "scale":
         gamma = getattr(ranker, "gamma_", 1.0)
     return NamedKernel(kernel, gamma=float(gamma), degree=ranker.degree, coef0=ranker.coef0)
+
+
+def landmark_choice(ranker: Any, kernel: Kernel, default: str | None = None) -> LandmarkChoice:
+    """The landmarks of a ranker, whose kernel must allow them; `default` replaces None."""
+    check_for_landmarks(kernel)
+    landmarks = default if ranker.landmarks is None else ranker.landmarks
+    names = getattr(ranker, "feature_names_in_", None)
+    return LandmarkChoice.of(landmarks, ranker.n_landmarks, names)
 
 
 class LeastSquaresRanker(RankerMixin, BaseEstimator, ABC):

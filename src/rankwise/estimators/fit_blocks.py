@@ -38,6 +38,7 @@ from rankwise.estimators.ranker_rows import (
     scale_training,
     scaled_rows,
     shared_by_choice,
+    statistics_of,
     warn_of_scales,
 )
 from rankwise.graph.query_groups import QueryGroups, check_ids, nothing_to_rank
@@ -50,7 +51,7 @@ from rankwise.problem import (
     LandmarkSystem,
     Solution,
 )
-from rankwise.problem.block_sums import BlockProducts, BlockSums
+from rankwise.problem.block_sums import BlockProducts, BlockSums, check_outputs, total_of
 from rankwise.progress import progress_bar
 from rankwise.scaling import ColumnStatistics, Scaling
 from rankwise.solvers.shifted_cg import shifted_cg, unsolved_residual
@@ -385,32 +386,27 @@ class CheckedBlocks:
             raise DataError(ONCE)
         self._ranker, self._blocks, self._is_new = ranker, blocks, True
         self._host_only = host_only
+        self._outputs: tuple[int, ...] | None = None
 
     def __iter__(self) -> Iterator[tuple[Any, Array, Any]]:
         ranker = self._ranker
         for X, y, qid in self._validated():
             groups = QueryGroups.of(qid, len(y))
             if self._is_new:
-                self._learn_scaling(X, qid)
-                self._is_new = False
+                self._is_new, overview = False, column_sample(ranker, X)
+                name = choose_scale(ranker, overview, has_queries=qid is not None)
+                sparse = is_sparse(as_given(X))
+                learn_scaling(ranker, name, overview, self._statistics, sparse=sparse)
             note_rows(ranker, X)
             note_queries(ranker, groups)
             yield scaled_rows(ranker, X, groups), y, qid
 
-    def _learn_scaling(self, X: Any, qid: Any) -> None:
-        ranker, overview = self._ranker, column_sample(self._ranker, X)
-        name = choose_scale(ranker, overview, has_queries=qid is not None)
-        learn_scaling(ranker, name, overview, self._statistics, sparse=is_sparse(as_given(X)))
-
     def _statistics(self, scaling: Scaling | None) -> ColumnStatistics:
         """Statistics of all blocks, in the middle of the first pass."""
-        found = None
-        for X, y, qid in self._validated(reset=False):
-            groups = QueryGroups.of(qid, len(y))
-            rows = X if scaling is None else scaling.scale(as_given(X), groups)
-            here = ColumnStatistics.of(rows)
-            found = here if found is None else found + here
-        assert found is not None  # the first block has rows
+        found: ColumnStatistics = total_of(
+            statistics_of(X, QueryGroups.of(qid, len(y)), scaling)
+            for X, y, qid in self._validated(reset=False)
+        )
         return found
 
     def _validated(self, *, reset: bool = True) -> Iterator[tuple[Any, Array, Any]]:
@@ -434,6 +430,8 @@ class CheckedBlocks:
                 )
             try:
                 X, y = check_training(self._ranker, X, y, reset=first, min_rows=1)
+                self._outputs = tuple(y.shape[1:]) if self._outputs is None else self._outputs
+                check_outputs(y, self._outputs)
             except ValueError as error:
                 error.add_note(f"The error is in block {k}, counting from 0.")
                 raise

@@ -232,7 +232,8 @@ class FitPairsMixin(LeastSquaresRanker):
             )
         difference = one - two
         if context is not None:
-            on, effect = backend_of(one), context_effect(self, context, len(one))
+            on = backend_of(one)
+            effect = fitted_context(self, context, len(one)) @ self.context_coef_
             difference = difference + on.cast(on.array(effect), one.dtype)
         return 1.0 / (1.0 + backend_of(one).xp.exp(-slope * difference))
 
@@ -298,12 +299,6 @@ def _named(names: Any) -> str:
     shown = ", ".join(repr(name) for name in names[:SHOWN].tolist())
     rest = f" and {len(names) - SHOWN} more" if len(names) > SHOWN else ""
     return f"{shown}{rest}"
-
-
-def context_effect(ranker: Any, context: Any, n_pairs: int) -> Array:
-    """z'g for the context z of new comparisons and the coefficients g of a fitted ranker."""
-    values = fitted_context(ranker, context, n_pairs)
-    return np.asarray(values @ ranker.context_coef_)
 
 
 def fitted_context(ranker: Any, context: Any, n_pairs: int) -> Array:

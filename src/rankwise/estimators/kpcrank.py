@@ -13,17 +13,21 @@ from sklearn.utils.validation import check_is_fitted
 from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import (
+    ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     LeastSquaresRanker,
+    landmark_choice,
     make_kernel,
     only_solution,
     returned_scores,
 )
 from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.estimators.ranker_rows import prepare_rows, warn_of_scales
-from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.graph.preference_graph import pair_weight
+from rankwise.graph import QueryGroups
+from rankwise.graph.comparisons import Comparisons
+from rankwise.graph.preference_graph import ComparisonGraph, pair_weight
+from rankwise.graph.query_groups import labels_differ, unlike_rows
 from rankwise.holdout.alpha_choice import AlphaChoice, alpha_grid, coordinate_squares
 from rankwise.holdout.leave_pair_out import component_pair_losses, pair_errors
 from rankwise.holdout.scores import standard_errors
@@ -31,7 +35,6 @@ from rankwise.kernels import Precomputed
 from rankwise.parameters import AnyOf, Choice, Number, OptionsMixin, Rule, Whole, check_parameters
 from rankwise.problem import Coordinates, Fit, Problem, RowLoss, Space, Task
 from rankwise.problem.component_space import ComponentSpace
-from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.solvers.kpca import Count
 from rankwise.tables import Column, Table, TableMixin
 
@@ -255,7 +258,7 @@ def _errors_by_folds(
     y, ids = _labels(tasks), None if problem.qid is None else groups.codes
     by_query = groups.n_groups > 1
     if by_query:
-        comparable = _comparable_queries(y, groups)
+        comparable = np.unique(groups.codes[unlike_rows(y, groups)])
         n_folds = _at_most(cv, len(comparable), "queries whose rows have different labels")
         fold_of = np.full(groups.n_groups, -1)  # other queries are never held out
         fold_of[comparable] = np.arange(len(comparable)) % n_folds
@@ -284,36 +287,35 @@ def _errors_by_folds(
 def _errors_by_comparisons(
     space: ComponentSpace, problem: Problem, alphas: Sequence[float], cv: Any, limit: Count
 ) -> list[ComponentErrors]:
-    """Folds of comparisons, or of their groups.
+    """Folds of comparisons, or of their groups; comparisons of weight 0 do not count.
 
     Rows that occur only in a held-out fold are held out as well.
     """
     graph = problem.comparisons
-    pairs, codes, what = np.column_stack((graph.first, graph.second)), graph.group_of_pair, "groups"
-    if codes is None:
-        codes, what = np.arange(len(pairs)), "comparisons"
+    counted = np.flatnonzero(graph.weight)
+    pairs = np.column_stack((graph.first, graph.second))[counted]
+    codes, what = np.arange(len(pairs)), "comparisons"
+    if graph.group_of_pair is not None:
+        codes, what = QueryGroups.of(graph.group_of_pair[counted]).codes, "groups"
     n_units = int(codes.max()) + 1
     n_folds = _at_most(cv, n_units, what)
     fold = shuffled_folds(n_units, n_folds)[codes]
-    margin = graph.margin.reshape(len(pairs), -1)
+    weight, margin = graph.weight[counted], graph.margin[counted]
+    columns = margin.reshape(len(pairs), -1)
     by_fold = []
     for k in range(n_folds):
         test, train = fold == k, fold != k
         rows = np.setdiff1d(np.arange(graph.n_rows), np.setdiff1d(pairs[test], pairs[train]))
         needed, where = np.unique(pairs[test], return_inverse=True)
         first, second = where.reshape(-1, 2).T
-        inside = np.searchsorted(rows, pairs[train])
-        given = graph.margin[train], graph.weight[train]
-        inner = PreferenceGraph.from_pairs(len(rows), inside, *given)
-        if not inner.n_pairs:
-            raise DataError("All comparisons have weight 0.")
-        tasks = [Task(inner, None)]
+        inside = Comparisons(np.searchsorted(rows, pairs[train]), margin[train], weight[train])
+        tasks = [Task(ComparisonGraph.of(len(rows), inside), None)]
         scores = _refit(space, problem, rows, needed, tasks, None, alphas, limit)
-        gaps = (scores[:, first] - scores[:, second]) * np.sign(margin[test])[:, None]
-        counted = graph.weight[test][:, None] * (margin[test] != 0)
-        wrong = np.where(gaps == 0, 0.5, gaps < 0) * counted[:, None]
+        gaps = (scores[:, first] - scores[:, second]) * np.sign(columns[test])[:, None]
+        decided = weight[test][:, None] * (columns[test] != 0)
+        wrong = np.where(gaps == 0, 0.5, gaps < 0) * decided[:, None]
         with np.errstate(invalid="ignore"):  # all margins of a fold may be 0
-            by_fold.append((wrong.sum(axis=1) / counted.sum(axis=0)).mean(axis=2))
+            by_fold.append((wrong.sum(axis=1) / decided.sum(axis=0)).mean(axis=2))
     p = min(errors.shape[1] for errors in by_fold)
     values = np.stack([errors[:, :p] for errors in by_fold], axis=2)
     values = values[:, :, np.isfinite(values).all(axis=(0, 1))]
@@ -372,16 +374,10 @@ def _labels(tasks: Sequence[Task]) -> Array:
     return np.column_stack([np.asarray(to_host(task.y)) for task in tasks])
 
 
-def _comparable_queries(y: Array, groups: QueryGroups) -> Index:
-    """Queries with different labels in at least one output."""
-    differs = [bool((y[rows] != y[rows[0]]).any()) for rows in groups]
-    return np.flatnonzero(differs)
-
-
 def _check_comparable(y: Array, groups: QueryGroups) -> None:
     """Every output needs a query (or fold) with different labels."""
     for k, column in enumerate(y.T):
-        if len(_comparable_queries(column[:, None], groups)) == 0:
+        if not labels_differ(column, groups):
             which = f"of output {k} " if y.shape[1] > 1 else ""
             raise DataError(
                 f"The labels {which}do not differ between any held-out rows that can be compared."
@@ -552,19 +548,18 @@ def _best(errors: list[ComponentErrors], rule: str, any_number: bool) -> tuple[i
     return int(np.flatnonzero(first == fewest)[-1]), fewest + 1
 
 
-COMPONENT_PARAMETERS: dict[str, Rule] = {
-    "n_components": AnyOf(Whole(1), Number(0, 1, open_low=True), Choice("auto", "cv")),
-    "alpha": AnyOf(Number(0), Choice("auto")),
-    **KERNEL_PARAMETERS,
-}
-
-
+@dataclass(eq=False, repr=False)
 class ComponentMixin(
     OptionsMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, LeastSquaresRanker
 ):
-    """Adds `transform` and `predict_path` to a ranker on components."""
+    """What `KPCRank` and `KPCR` share: a space of components, `transform` and `predict_path`."""
 
-    n_components_: int
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "n_components": AnyOf(Whole(1), Number(0, 1, open_low=True), Choice("auto", "cv")),
+        "alpha": ALPHA,
+        **KERNEL_PARAMETERS,
+    }
+    n_components_: ClassVar[int]
     option_classes: ClassVar[dict[str, Any]] = {"options": ComponentOptions}
 
     #: A search refits, because exact hold-outs would keep components that use held-out rows.
@@ -572,6 +567,41 @@ class ComponentMixin(
 
     # Routing, as in `RankerMixin`.
     __metadata_request__transform = {"qid": True}  # noqa: RUF012
+
+    n_components: Any = "cv"
+    _: KW_ONLY
+    alpha: float | str = 0.0
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    options: ComponentOptions | None = None
+    n_landmarks: int | None = None
+    landmarks: Any = None
+    random_state: Any = None
+    device: Any = None
+
+    def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
+        """Functions of kernel components."""
+        options = self.options_in("options")
+        check_parameters(options, OPTIONS)
+        if options.selection != "leading" and self.make_loss().has_intercept:
+            raise ParameterError(
+                f'{type(self).__name__} has selection="leading" only: got {options.selection!r}. '
+                "Use KPCRank."
+            )
+        number, kernel, choice = self.n_components, make_kernel(self, n_features), None
+        if self.landmarks is not None or self.n_landmarks is not None:
+            choice = landmark_choice(self, kernel, "random")
+        count = Count()
+        if not isinstance(number, str):
+            whole = Whole(1).allows(number)
+            count = Count(int(number)) if whole else Count(share=float(number))
+        space = ComponentSpace(kernel, count, options.selection, choice, self.random_state)
+        if number == "cv" or self.alpha == "auto":
+            return ChosenComponentSpace(space, options, chooses_number=number == "cv")
+        return space
 
     def predict_path(self, X: Any, *, qid: Any = None) -> Any:
         """Scores with 1, 2, ..., `n_components_` components.
@@ -768,30 +798,11 @@ max_query_rows_, basis_, solution_, n_queries_
     ((4, 10), (4, 10))
     """
 
-    parameters: ClassVar[Mapping[str, Rule]] = {
-        **COMPONENT_PARAMETERS,
-        **LOSS_PARAMETERS,
-    }
+    parameters: ClassVar[Mapping[str, Rule]] = {**ComponentMixin.parameters, **LOSS_PARAMETERS}
 
-    n_components: Any = "cv"
     _: KW_ONLY
-    alpha: float | str = 0.0
-    kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1.0
-    scale: str | None = "auto"
     ties: str = "include"
     weighting: str = "rows"
-    options: ComponentOptions | None = None
-    n_landmarks: int | None = None
-    landmarks: Any = None
-    random_state: Any = None
-    device: Any = None
-
-    def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
-        """Functions of kernel components."""
-        return _make_space(self, n_features)
 
 
 @dataclass(eq=False, repr=False)
@@ -834,55 +845,6 @@ max_query_rows_, n_queries_, n_features_in_, feature_names_in_
     array([ 0.84, -0.76])
     """
 
-    parameters: ClassVar[Mapping[str, Rule]] = COMPONENT_PARAMETERS
-
-    n_components: Any = "cv"
-    _: KW_ONLY
-    alpha: float | str = 0.0
-    kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1.0
-    scale: str | None = "auto"
-    options: ComponentOptions | None = None
-    n_landmarks: int | None = None
-    landmarks: Any = None
-    random_state: Any = None
-    device: Any = None
-
     def make_loss(self) -> RowLoss:
         """Squared errors of single rows."""
         return RowLoss()
-
-    def make_space(self, n_features: int) -> ComponentSpace | ChosenComponentSpace:
-        """Functions of kernel components."""
-        return _make_space(self, n_features)
-
-
-def _make_space(ranker: KPCRank | KPCR, n_features: int) -> ComponentSpace | ChosenComponentSpace:
-    options = ranker.options_in("options")
-    check_parameters(options, OPTIONS)
-    if options.selection != "leading" and ranker.make_loss().has_intercept:
-        raise ParameterError(
-            f'{type(ranker).__name__} has selection="leading" only: got {options.selection!r}. Use '
-            "KPCRank."
-        )
-    choice = None
-    if ranker.landmarks is not None or ranker.n_landmarks is not None:
-        method = "random" if ranker.landmarks is None else ranker.landmarks
-        names = getattr(ranker, "feature_names_in_", None)
-        choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
-    number = ranker.n_components
-    if isinstance(number, str):
-        count = Count()
-    elif Whole(1).allows(number):
-        count = Count(int(number))
-    else:
-        count = Count(share=float(number))
-    kernel = make_kernel(ranker, n_features)
-    if choice is not None:
-        check_for_landmarks(kernel)
-    space = ComponentSpace(kernel, count, options.selection, choice, ranker.random_state)
-    if number == "cv" or ranker.alpha == "auto":
-        return ChosenComponentSpace(space, options, chooses_number=number == "cv")
-    return space

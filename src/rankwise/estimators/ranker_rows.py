@@ -205,7 +205,7 @@ class KeptRows:
             return X, y, qid
         X = as_given(X)[self.rows]
         X = X if is_tensor(X) else send_rows(X, getattr(ranker, "device", None))
-        return X, y[self.rows], None if qid is None else self.groups.names[self.groups.codes]
+        return X, y[self.rows], None if qid is None else self.groups.ids
 
 
 # Rows and labels that scikit-learn refuses.
@@ -588,14 +588,17 @@ def scale_training(
         name, choice = better_scale(ranker, rows, labels, of_rows, name)
 
     def statistics(scaling: Scaling | None) -> ColumnStatistics:
-        rows = X if scaling is None else scaling.scale(as_given(X), groups)
-        return ColumnStatistics.of(rows, groups.row_weights)
+        return statistics_of(X, groups, scaling)
 
-    if name is None and ranker.kernel == "linear" and overview is not None:
-        check_not_tiny(overview)
     learn_scaling(ranker, name, overview, statistics, sparse=is_sparse(as_given(X)))
     note_queries(ranker, groups)
     return scaled_rows(ranker, X, groups), None if labelled is not None else choice
+
+
+def statistics_of(X: Any, groups: QueryGroups, scaling: Scaling | None) -> ColumnStatistics:
+    """Statistics of rows after a scaling, each with its weight."""
+    rows = X if scaling is None else scaling.scale(as_given(X), groups)
+    return ColumnStatistics.of(rows, groups.row_weights)
 
 
 def has_features(ranker: Any) -> bool:
@@ -676,17 +679,18 @@ def learn_scaling(
     ``statistics(scaling)`` returns the statistics of all rows after a scaling within queries, or as
     they are; it is called only if they are needed.
     """
+    if name is None and ranker.kernel == "linear" and overview is not None:
+        check_not_tiny(overview)
     scaling: Scaling | None = None if name is None else QUERY_SCALINGS.get(name)
-    found: ColumnStatistics | None = None
     if name == ColumnStandard.name or follows_variance(ranker):
         found = statistics(scaling)
-    if name == ColumnStandard.name and found is not None:
-        names = getattr(ranker, "feature_names_in_", None)
-        scaling = ColumnStandard.of(found, centre=not sparse, names=names)
-        found = found.transformed(scaling.mean, scaling.deviation)
+        if name == ColumnStandard.name:
+            names = getattr(ranker, "feature_names_in_", None)
+            scaling = ColumnStandard.of(found, centre=not sparse, names=names)
+            found = found.transformed(scaling.mean, scaling.deviation)
+        if follows_variance(ranker):
+            ranker.gamma_ = scaled_gamma(found)
     ranker.scale_, ranker.scaling_ = name, scaling
-    if follows_variance(ranker) and found is not None:
-        ranker.gamma_ = scaled_gamma(found)
     ranker.feature_range_ = None
     if overview is not None and not sparse and not _is_within_queries(ranker):
         ranker.feature_range_ = known_range(overview)
@@ -770,29 +774,24 @@ def prepare_rows(ranker: Any, X: Any, qid: Any, method: str) -> Any:
         return X
     groups = QueryGroups.of(to_host(qid), X.shape[0])
     if _is_within_queries(ranker):
-        warn_of_scaled_queries(ranker, method, groups, named=qid is not None)
+        warn_of_queries(ranker, method, groups, named=qid is not None)
     return scaled_rows(ranker, X, groups)
 
 
-def warn_of_scaled_queries(owner: Any, method: str, groups: QueryGroups, *, named: bool) -> None:
-    """`warn_of_queries` for a fitted ranker or transformer that scales features."""
-    subject = f"{type(owner).__name__} scales features"
-    trained = owner.n_queries_, owner.max_query_rows_
-    warn_of_queries(subject, method, groups, trained, named=named)
-
-
 def warn_of_queries(
-    subject: str, method: str, groups: QueryGroups, trained: tuple[int, int], *, named: bool
+    owner: Any, method: str, groups: QueryGroups, *, named: bool, subject: str = ""
 ) -> None:
-    """Warn if rows may not be whole queries.
+    """Warn if rows may not be whole queries, which a fitted ranker or transformer needs.
 
     They have no queries although the training rows had several, or each is the only one of its
-    query. `subject` begins the message, and `trained` is the number of training queries and the
-    rows of the largest. Rows that are one query are `named` by the same id for all of them.
+    query. Rows that are one query are `named` by the same id for all of them. `subject`
+    begins the message.
     """
     if _spoken_for.get():
         return
-    (n_queries, max_query_rows), n_rows = trained, groups.n_rows
+    subject = subject or f"{type(owner).__name__} scales features"
+    n_rows = groups.n_rows
+    n_queries, max_query_rows = owner.n_queries_, owner.max_query_rows_
     if not named and n_queries > 1 and n_rows > 1:
         warn(
             f"{subject} within queries and was fitted on {n_queries} queries of at most "
@@ -945,7 +944,7 @@ def _sample(groups: QueryGroups, most: int) -> Index:
     """The rows of some queries, at least two."""
     if groups.n_rows <= most:
         return np.arange(groups.n_rows)
-    by_hash = np.argsort([query_hash(name) for name in groups.names], kind="stable")
+    by_hash = np.argsort([query_hash(name) for name in groups.names.tolist()], kind="stable")
     fits = np.cumsum(groups.sizes[by_hash]) <= most
     chosen = by_hash[: max(2, int(np.count_nonzero(fits)))]
     return np.flatnonzero(np.isin(groups.codes, chosen))

@@ -19,18 +19,82 @@ from rankwise.estimators.base import (
     SOLVER_PARAMETERS,
     LeastSquaresRanker,
     RowWeightsMixin,
+    landmark_choice,
     make_kernel,
 )
 from rankwise.estimators.fit_blocks import FitBlocksMixin, StepBlocksMixin
 from rankwise.estimators.fit_pairs import FitPairsMixin
 from rankwise.parameters import AnyOf, Choice, Rule, Whole, check_value, monotone_signs
 from rankwise.problem import FeatureSpace, KernelSpace, LandmarkSpace, RampSpace, RowLoss
-from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.scaling import SCALINGS
 
 
 @dataclass(eq=False, repr=False)
-class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
+class _OnRows(RowWeightsMixin):
+    """What `RankRLS` and `RLS` share: linear functions, or kernel expansions on all rows."""
+
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": ALPHA,
+        **KERNEL_PARAMETERS,
+        **SOLVER_PARAMETERS,
+    }
+
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    kernel: Any = "linear"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    solver: str = "auto"
+    tol: float = 1e-6
+    max_iter: int = 1000
+    device: Any = None
+
+    def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
+        """Linear functions, or kernel expansions on all rows."""
+        if self.kernel == "linear":
+            return FeatureSpace(self.solver, float(self.tol), self.max_iter)
+        if self.solver in ("primal", "cg"):
+            raise ParameterError(
+                f'solver="{self.solver}" needs kernel="linear": got kernel={self.kernel!r}. '
+                'Use solver="auto" or "dual".'
+            )
+        return KernelSpace(make_kernel(self, n_features))
+
+
+@dataclass(eq=False, repr=False)
+class _OnLandmarks(FitBlocksMixin, RowWeightsMixin):
+    """What `SparseRankRLS` and `SparseRLS` share: kernel expansions on landmarks."""
+
+    parameters: ClassVar[Mapping[str, Rule]] = {
+        "alpha": ALPHA,
+        **KERNEL_PARAMETERS,
+        "precision": Choice("float64", "tf32"),
+    }
+
+    alpha: float | str = "auto"
+    _: KW_ONLY
+    n_landmarks: int | None = None
+    landmarks: Any = "random"
+    kernel: Any = "rbf"
+    gamma: float | str | None = None
+    degree: float = 3
+    coef0: float = 1.0
+    scale: str | None = "auto"
+    random_state: Any = None
+    device: Any = None
+    precision: str = "float64"
+
+    def make_space(self, n_features: int) -> LandmarkSpace:
+        """Kernel expansions on landmarks."""
+        kernel = make_kernel(self, n_features)
+        choice = landmark_choice(self, kernel)
+        return LandmarkSpace(kernel, choice, self.random_state, self.precision)
+
+
+@dataclass(eq=False, repr=False)
+class RankRLS(FitPairsMixin, StepBlocksMixin, _OnRows):
     """Pairwise regularized least squares.
 
     Fits the differences between predictions to the differences between the scores of all pairs
@@ -200,26 +264,14 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
     """
 
     parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": ALPHA,
-        **KERNEL_PARAMETERS,
+        **_OnRows.parameters,
         **LOSS_PARAMETERS,
-        **SOLVER_PARAMETERS,
         **MONOTONE_PARAMETERS,
     }
 
-    alpha: float | str = "auto"
     _: KW_ONLY
-    kernel: Any = "linear"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1.0
-    scale: str | None = "auto"
     ties: str = "include"
     weighting: str = "rows"
-    solver: str = "auto"
-    tol: float = 1e-6
-    max_iter: int = 1000
-    device: Any = None
     monotone: Any = None
 
     @property
@@ -229,7 +281,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
 
     def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
         """Linear functions, or kernel expansions on all rows."""
-        space = _make_space(self, n_features)
+        space = super().make_space(n_features)
         signs = signs_of(self, n_features)
         if signs is None:
             return space
@@ -237,7 +289,7 @@ class RankRLS(FitPairsMixin, StepBlocksMixin, RowWeightsMixin):
 
 
 @dataclass(eq=False, repr=False)
-class RLS(RowWeightsMixin):
+class RLS(_OnRows):
     """Regularized least-squares regression: the pointwise baseline.
 
     Fits predictions to the scores themselves,
@@ -271,31 +323,9 @@ feature_names_in_
     (array([2.]), 1.0)
     """
 
-    parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": ALPHA,
-        **KERNEL_PARAMETERS,
-        **SOLVER_PARAMETERS,
-    }
-
-    alpha: float | str = "auto"
-    _: KW_ONLY
-    kernel: Any = "linear"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1.0
-    scale: str | None = "auto"
-    solver: str = "auto"
-    tol: float = 1e-6
-    max_iter: int = 1000
-    device: Any = None
-
     def make_loss(self) -> RowLoss:
         """Squared errors of single rows."""
         return RowLoss()
-
-    def make_space(self, n_features: int) -> FeatureSpace | KernelSpace:
-        """Linear functions, or kernel expansions on all rows."""
-        return _make_space(self, n_features)
 
 
 def signs_of(ranker: RankRLS | AdditiveRankRLS, n_features: int) -> tuple[int, ...] | None:
@@ -312,19 +342,8 @@ def signs_of(ranker: RankRLS | AdditiveRankRLS, n_features: int) -> tuple[int, .
     return signs
 
 
-def _make_space(ranker: RankRLS | RLS, n_features: int) -> FeatureSpace | KernelSpace:
-    if ranker.kernel == "linear":
-        return FeatureSpace(ranker.solver, float(ranker.tol), ranker.max_iter)
-    if ranker.solver in ("primal", "cg"):
-        raise ParameterError(
-            f'solver="{ranker.solver}" needs kernel="linear": got kernel={ranker.kernel!r}. '
-            'Use solver="auto" or "dual".'
-        )
-    return KernelSpace(make_kernel(ranker, n_features))
-
-
 @dataclass(eq=False, repr=False)
-class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
+class SparseRankRLS(FitPairsMixin, _OnLandmarks):
     """Pairwise regularized least squares with a kernel, for a very large number of rows.
 
     The ranker is a kernel expansion on r landmarks, f(x) = sum_r a_r k(x, x_r), and its loss
@@ -427,35 +446,15 @@ class SparseRankRLS(FitPairsMixin, FitBlocksMixin, RowWeightsMixin):
     array([0, 1, 3, 2])
     """
 
-    parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": ALPHA,
-        **KERNEL_PARAMETERS,
-        **LOSS_PARAMETERS,
-        "precision": Choice("float64", "tf32"),
-    }
+    parameters: ClassVar[Mapping[str, Rule]] = {**_OnLandmarks.parameters, **LOSS_PARAMETERS}
 
-    alpha: float | str = "auto"
     _: KW_ONLY
-    n_landmarks: int | None = None
-    landmarks: Any = "random"
-    kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1.0
-    scale: str | None = "auto"
     ties: str = "include"
     weighting: str = "rows"
-    random_state: Any = None
-    device: Any = None
-    precision: str = "float64"
-
-    def make_space(self, n_features: int) -> LandmarkSpace:
-        """Kernel expansions on landmarks."""
-        return _make_landmark_space(self, n_features)
 
 
 @dataclass(eq=False, repr=False)
-class SparseRLS(FitBlocksMixin, RowWeightsMixin):
+class SparseRLS(_OnLandmarks):
     """Regularized least-squares regression with a kernel, for a very large number of rows.
 
     The pointwise baseline of `SparseRankRLS`: a kernel expansion on r landmarks with
@@ -491,40 +490,9 @@ scaling_, gamma_, feature_range_, max_query_rows_, block_sums_, basis_, solution
     array([ 0.84, -0.76])
     """
 
-    parameters: ClassVar[Mapping[str, Rule]] = {
-        "alpha": ALPHA,
-        **KERNEL_PARAMETERS,
-        "precision": Choice("float64", "tf32"),
-    }
-
-    alpha: float | str = "auto"
-    _: KW_ONLY
-    n_landmarks: int | None = None
-    landmarks: Any = "random"
-    kernel: Any = "rbf"
-    gamma: float | str | None = None
-    degree: float = 3
-    coef0: float = 1.0
-    scale: str | None = "auto"
-    random_state: Any = None
-    device: Any = None
-    precision: str = "float64"
-
     def make_loss(self) -> RowLoss:
         """Squared errors of single rows."""
         return RowLoss()
-
-    def make_space(self, n_features: int) -> LandmarkSpace:
-        """Kernel expansions on landmarks."""
-        return _make_landmark_space(self, n_features)
-
-
-def _make_landmark_space(ranker: SparseRankRLS | SparseRLS, n_features: int) -> LandmarkSpace:
-    names = getattr(ranker, "feature_names_in_", None)
-    choice = LandmarkChoice.of(ranker.landmarks, ranker.n_landmarks, names)
-    kernel = make_kernel(ranker, n_features)
-    check_for_landmarks(kernel)
-    return LandmarkSpace(kernel, choice, ranker.random_state, ranker.precision)
 
 
 @dataclass(eq=False, repr=False)

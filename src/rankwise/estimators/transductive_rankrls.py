@@ -9,13 +9,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from rankwise.backends.arrays import Index, is_tensor, to_host
+from rankwise.backends.arrays import is_tensor, to_host
 from rankwise.errors import DataError, ParameterError
 from rankwise.estimators.base import (
     ALPHA,
     KERNEL_PARAMETERS,
     LOSS_PARAMETERS,
     LeastSquaresRanker,
+    landmark_choice,
     make_kernel,
 )
 from rankwise.estimators.ranker_rows import (
@@ -24,11 +25,9 @@ from rankwise.estimators.ranker_rows import (
     query_groups,
     scale_training,
 )
-from rankwise.graph import QueryGroups
 from rankwise.graph.query_groups import numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, Problem, SmoothSpace
-from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 
 if TYPE_CHECKING:
     from rankwise.holdout.alpha_choice import AlphaChoice
@@ -161,11 +160,8 @@ max_query_rows_, basis_, solution_
         """Linear functions, or kernel expansions on landmarks, that are smooth on a graph."""
         space: FeatureSpace | LandmarkSpace = FeatureSpace()
         if self.kernel != "linear":
-            names = getattr(self, "feature_names_in_", None)
-            choice = LandmarkChoice.of(self.landmarks, self.n_landmarks, names)
             kernel = make_kernel(self, n_features)
-            check_for_landmarks(kernel)
-            space = LandmarkSpace(kernel, choice, self.random_state)
+            space = LandmarkSpace(kernel, landmark_choice(self, kernel), self.random_state)
         within_queries = self.neighbors == "query"
         return SmoothSpace(space, float(self.smoothness), self.n_neighbors, within_queries)
 
@@ -196,7 +192,11 @@ max_query_rows_, basis_, solution_
         X, y = check_training(self, X, y)
         groups = query_groups(qid, X.shape[0], query_weight)
         rows = np.flatnonzero(labelled) if labelled is not None else np.arange(X.shape[0])
-        _check_number(rows, X.shape[0])
+        if len(rows) < 2:
+            raise DataError(
+                f"y is NaN in {X.shape[0] - len(rows)} of {X.shape[0]} rows: at least two rows "
+                "must have a label."
+            )
         all_labelled = len(rows) == X.shape[0]
         of_labelled = groups if all_labelled else groups.take(rows)
         loss = self.make_loss()
@@ -209,7 +209,7 @@ max_query_rows_, basis_, solution_
         )  # fmt: skip
         space = self.make_space(X.shape[1]).on_rows(X, qid, groups, rows)
         X = X if all_labelled else X[rows]
-        return Problem(X, tasks, loss, space, None if qid is None else _ids(of_labelled)), None
+        return Problem(X, tasks, loss, space, None if qid is None else of_labelled.ids), None
 
 
 def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:
@@ -231,15 +231,3 @@ def _split_labels(y: Any) -> tuple[Any, NDArray[np.bool_] | None]:
             "without labels has NaN in all columns."
         )
     return np.where(np.isnan(values), 0.0, values), ~some
-
-
-def _check_number(rows: Index, n_rows: int) -> None:
-    if len(rows) < 2:
-        raise DataError(
-            f"y is NaN in {n_rows - len(rows)} of {n_rows} rows: at least two rows must have a "
-            "label."
-        )
-
-
-def _ids(groups: QueryGroups) -> NDArray[Any]:
-    return groups.names[groups.codes]

@@ -491,8 +491,7 @@ class Comparisons:
             margin = MARGIN_OF_CODE[outcome_codes(outcome, len(pairs), sides)]
         else:
             margin = check_margin(margin, len(pairs))
-        made = cls.check(0 if ids is None else len(ids), pairs, margin, weight, checked=True)
-        return replace(made.with_more(groups, context), items=ids)
+        return cls._with_checked(pairs, margin, weight, groups, context, ids)
 
     @classmethod
     def check(
@@ -501,24 +500,25 @@ class Comparisons:
         pairs: Any,
         margin: Any = None,
         weight: Any = None,
+        groups: Any = None,
+        context: Any = None,
         *,
         allow_empty: bool = False,
-        checked: bool = False,
     ) -> Comparisons:
-        """Check row numbers, margins and weights; margins and weights are 1 by default.
+        """Check the arguments of `fit_pairs`; margins and weights are 1 by default."""
+        pairs = check_pairs(pairs, n_rows, allow_empty=allow_empty)
+        margin = check_margin(margin, len(pairs))
+        return cls._with_checked(pairs, margin, weight, groups, context)
 
-        With `checked`, the row numbers and margins are known to be valid.
-        """
-        if not checked:
-            pairs = check_pairs(pairs, n_rows, allow_empty=allow_empty)
-            margin = check_margin(margin, len(pairs))
-        return cls(pairs, margin, check_weight(weight, len(pairs)))
-
-    def with_more(self, groups: Any, context: Any) -> Comparisons:
-        """The same with checked groups and context."""
-        numbers, names = check_context(context, len(self))
-        ids = None if groups is None else check_comparison_ids("groups", groups, len(self))
-        return replace(self, groups=ids, context=numbers, context_names=names)
+    @classmethod
+    def _with_checked(
+        cls, pairs: Index, margin: Array, weight: Any, groups: Any, context: Any, items: Any = None
+    ) -> Comparisons:
+        """Check everything but the pairs and margins."""
+        weight = check_weight(weight, len(pairs))
+        numbers, names = check_context(context, len(pairs))
+        ids = None if groups is None else check_comparison_ids("groups", groups, len(pairs))
+        return cls(pairs, margin, weight, ids, numbers, names, items)
 
     @classmethod
     def given(
@@ -545,10 +545,7 @@ class Comparisons:
                 )
             pairs.check_rows(X, n_rows)
             return pairs
-        made = cls.check(
-            n_rows, to_host(pairs), rest["margin"], rest["weight"], allow_empty=allow_empty
-        )
-        return made.with_more(rest["groups"], rest["context"])
+        return cls.check(n_rows, to_host(pairs), **rest, allow_empty=allow_empty)
 
     def check_rows(self, X: Any, n_rows: int) -> None:
         """Raise an error unless the rows of X are the items."""

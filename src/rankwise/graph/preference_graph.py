@@ -6,11 +6,11 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import groupby
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
@@ -24,7 +24,6 @@ from rankwise.backends.arrays import (
     Loader,
     NestedLevels,
     Rows,
-    as_slice,
     backend_of,
     is_sparse,
     runs,
@@ -271,24 +270,36 @@ def row_scale(weights: Array, X: Any) -> Any:
         return backend_of(X).array(weights).reshape(-1, *[1] * (X.ndim - 1)) * X
 
 
-class Blocks(Protocol):
+class Blocks(ABC):
     """Blocks of rows (Z, t), in pieces that threads can compute independently."""
 
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        """All blocks: those of the pieces, then what is between them."""
-
     @property
+    @abstractmethod
     def n_rows_of_pieces(self) -> list[int]:
         """The number of rows of each piece."""
 
+    @abstractmethod
     def some(self, which: slice) -> Iterator[tuple[Array, Array]]:
         """The blocks of some pieces."""
 
+    def between(self) -> Iterator[tuple[Array, Array]]:
+        """A few rows that follow after the blocks of all pieces; none by default."""
+        return iter(())
+
+    def __iter__(self) -> Iterator[tuple[Array, Array]]:
+        """All blocks: those of the pieces, then what is between them."""
+        yield from self.some(slice(None))
+        yield from self.between()
+
     def moments(self, which: slice, n_features: int, on: Backend) -> tuple[Array, Array]:
         """The sums of Z'Z, on one triangle, and of Z't over the blocks of some pieces."""
-
-    def between(self) -> Iterator[tuple[Array, Array]]:
-        """A few rows that follow after the blocks of all pieces."""
+        A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
+        outputs: tuple[int, ...] = ()
+        for Z, t in self.some(which):
+            A = on.add_gram(A, Z)
+            b = b + on.matmul(Z.T, t.reshape(len(t), -1))
+            outputs = t.shape[1:]
+        return A, b.reshape(n_features, *outputs)
 
 
 class Piece(NamedTuple):
@@ -322,17 +333,13 @@ class PieceRows(NamedTuple):
         """R F and R t."""
         F, t, nest, weights, many = self
         if weights is not None:
-            level = np.empty(len(nest.rows), dtype=np.intp)
-            level[nest.rows] = np.repeat(np.arange(len(nest.a)), np.diff(nest.level_ptr))
-            group_of_level = np.repeat(np.arange(len(nest.b)), np.diff(nest.group_ptr))
-            to_levels, root = (level, group_of_level, nest.a, nest.b), np.sqrt(weights)
-            Z, s = (row_scale(root, combine_weighted(X, weights, *to_levels)) for X in (F, t))
+            Z, s = (row_scale(np.sqrt(weights), combine_weighted(X, weights, nest)) for X in (F, t))
             return Z, s
         return backend_of(F).combined_rows(F, t, nest, compiled=many)
 
 
 @dataclass
-class RootBlocks:
+class RootBlocks(Blocks):
     """Blocks of R F and R t, from at most `max_rows` rows of features at a time.
 
     If rows have `weights`, means are weighted, and row i of a block is multiplied by the square
@@ -350,10 +357,6 @@ class RootBlocks:
     weights: Array | None = None
     outputs: tuple[int, ...] = ()
     _means: dict[int, PartMeans] = field(default_factory=dict)
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        yield from self.some(slice(None))
-        yield from self.between()
 
     @cached_property
     def pieces(self) -> list[Piece]:
@@ -395,7 +398,7 @@ class RootBlocks:
     def moments(self, which: slice, n_features: int, on: Backend) -> tuple[Array, Array]:
         """The sums of Z'Z, on one triangle, and of Z't over the blocks of some pieces."""
         if self.weights is not None:
-            return sum_products(self.some(which), n_features, on)
+            return super().moments(which, n_features, on)
         A, b = on.zeros(n_features, n_features), on.zeros(n_features, self.targets.shape[1])
         for k in range(*which.indices(len(self.pieces))):
             F, t, nest, _, many = self._loaded(k)
@@ -434,19 +437,8 @@ class RootBlocks:
             self._means[k] = PartMeans.of(rows)
         return rows
 
-    @cached_property
-    def _numbers(self) -> Index:
-        return np.arange(self.max_rows)
-
-    @cached_property
-    def _in_order(self) -> bool:
-        """Whether rows are taken in their order."""
-        return isinstance(as_slice(self.nest.rows), slice)
-
     def _taken(self, start: int, stop: int) -> tuple[Rows, Index]:
         """The rows at some positions, as a slice if possible, and the positions among them."""
-        if self._in_order:
-            return slice(start, stop), self._numbers[: stop - start]
         rows = self.nest.rows[start:stop]
         low, high = int(rows.min()), int(rows.max()) + 1
         if high - low == len(rows):  # a slice avoids the copy
@@ -468,19 +460,6 @@ class PartMeans(NamedTuple):
         total = float(block.weights.sum())
         shares = backend_of(block.F).array(block.weights / total)
         return cls(total, shares @ block.F, shares @ block.t)
-
-
-def sum_products(
-    blocks: Iterable[tuple[Array, Array]], n_features: int, on: Backend
-) -> tuple[Array, Array]:
-    """The sums of Z'Z, on one triangle, and of Z't over blocks (Z, t)."""
-    A, b = on.zeros(n_features, n_features), on.zeros(n_features, 1)
-    outputs: tuple[int, ...] = ()
-    for Z, t in blocks:
-        A = on.add_gram(A, Z)
-        b = b + on.matmul(Z.T, t.reshape(len(t), -1))
-        outputs = t.shape[1:]
-    return A, b.reshape(n_features, *outputs)
 
 
 def _spread(parts: list[PartMeans], scale: float) -> tuple[PartMeans, tuple[Array, Array]]:
@@ -655,9 +634,7 @@ class QueryGraph(PreferenceGraph):
     @cached_property
     def level_of_row(self) -> Index:
         """The level of each row."""
-        level = np.empty(self.n_rows, dtype=np.intp)
-        level[self.rows] = np.repeat(np.arange(len(self.level_sizes)), self.level_sizes)
-        return level
+        return level_of_row(self.rows, self.level_ptr)
 
     @property
     def compared(self) -> QueryGroups:
@@ -678,12 +655,11 @@ class QueryGraph(PreferenceGraph):
         X = on.array(X)
         self._check_rows(X)
         flat = on.contiguous(X.reshape(self.n_rows, -1))
+        nest = NestedLevels(self.rows, self.level_ptr, self.query_ptr, within, between)
         if self.row_weights is not None:
-            nest = (self.level_of_row, self.query_of_level, within, between)
-            return combine_weighted(flat, self.row_weights, *nest).reshape(X.shape)
+            return combine_weighted(flat, self.row_weights, nest).reshape(X.shape)
         out = on.empty(*flat.shape)
-        nested = NestedLevels(self.rows, self.level_ptr, self.query_ptr, within, between)
-        on.combine_rows(flat, out, self.rows, nested)
+        on.combine_rows(flat, out, self.rows, nest)
         return out.reshape(X.shape)
 
     def __matmul__(self, X: Any) -> Any:
@@ -873,15 +849,22 @@ def _reciprocal(values: Array) -> Array:
     return np.divide(1.0, values, out=np.zeros_like(values), where=values > 0)
 
 
-def combine_weighted(
-    X: Array, weights: Array, level: Index, group_of_level: Index, a: Array, b: Array
-) -> Array:
+def level_of_row(rows: Index, level_ptr: Index) -> Index:
+    """The level of each row; level l has the rows ``rows[level_ptr[l]:level_ptr[l + 1]]``."""
+    level = np.empty(len(rows), dtype=np.intp)
+    level[rows] = np.repeat(np.arange(len(level_ptr) - 1), np.diff(level_ptr))
+    return level
+
+
+def combine_weighted(X: Array, weights: Array, nest: NestedLevels) -> Array:
     """a_l (x_i - mean_l) + b_g (mean_l - mean_g), with means in which row i has a weight.
 
-    `level` has the level l of each row, and `group_of_level` the group g of each level; every group
-    has rows. Like `rankwise.backends.group_loops` with weights, in a few passes over X.
+    Every group has rows. Like `rankwise.backends.group_loops` with weights, in a few passes over X.
     """
+    rows, level_ptr, group_ptr, a, b = nest
     on, n_levels, n_groups = backend_of(X), len(a), len(b)
+    level = level_of_row(rows, level_ptr)
+    group_of_level = np.repeat(np.arange(n_groups), np.diff(group_ptr))
     group = group_of_level[level]
     first = np.empty(n_groups, dtype=np.intp)
     first[group[::-1]] = np.arange(len(X))[::-1]
@@ -967,12 +950,14 @@ class ComparisonGraph(PreferenceGraph):
         return len(self.first)
 
     @property
+    def n_items(self) -> int:
+        """The number of rows of X, which the context columns follow."""
+        return self.n_rows - (0 if self.context is None else self.context.shape[1])
+
+    @property
     def compared(self) -> QueryGroups:
         """One group of all rows of X; each context column is alone."""
-        n_columns = 0 if self.context is None else self.context.shape[1]
-        codes = np.zeros(self.n_rows, dtype=np.intp)
-        codes[self.n_rows - n_columns :] = 1 + np.arange(n_columns)
-        return QueryGroups.of(codes)
+        return QueryGroups.of((np.arange(self.n_rows) - self.n_items + 1).clip(min=0))
 
     @property
     def degrees(self) -> Array:
@@ -980,7 +965,7 @@ class ComparisonGraph(PreferenceGraph):
         weights = np.tile(self.weight, 2)
         found = np.bincount(both, weights, self.n_rows).astype(np.float64)
         if self.context is not None:
-            found[self.n_rows - self.context.shape[1] :] = self.weight @ self.context**2
+            found[self.n_items :] = self.weight @ self.context**2
         return found
 
     @cached_property
@@ -990,11 +975,9 @@ class ComparisonGraph(PreferenceGraph):
         values = np.tile([1.0, -1.0], n)
         columns = np.column_stack((self.first, self.second)).ravel()
         ends = np.arange(0, 2 * n + 1, 2)
+        differences = sp.csr_array((values, columns, ends), shape=(n, self.n_items))
         if self.context is None:
-            return sp.csr_array((values, columns, ends), shape=(n, self.n_rows))
-        differences = sp.csr_array(
-            (values, columns, ends), shape=(n, self.n_rows - self.context.shape[1])
-        )
+            return differences
         return sp.hstack((differences, sp.csr_array(self.context)), format="csr")
 
     @cached_property
@@ -1055,16 +1038,16 @@ class ComparisonGraph(PreferenceGraph):
         rows, where = np.unique(pairs, return_inverse=True)
         D = _subtract_rows(load(rows), *np.split(where, 2))
         if self.context is not None:
-            start = self.n_rows - self.context.shape[1]
-            D += backend_of(D).array(self.context[some]) @ load(np.arange(start, self.n_rows))
+            units = load(np.arange(self.n_items, self.n_rows))
+            D += backend_of(D).array(self.context[some]) @ units
         return D
 
     def stored_differences(self, F: Array, some: Index) -> Array:
         """Rows of B F for some comparisons, with the features of all rows at hand."""
         D = _subtract_rows(F, self.first[some], self.second[some])
         if self.context is not None:
-            on, start = backend_of(D), self.n_rows - self.context.shape[1]
-            D += on.matmul(on.array(self.context[some]), on.contiguous(F[start:]))
+            on = backend_of(D)
+            D += on.matmul(on.array(self.context[some]), on.contiguous(F[self.n_items :]))
         return D
 
     def gram(self, X: Any) -> Array:
@@ -1136,16 +1119,13 @@ def _subtract_rows(F: Array, first: Index, second: Index) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class DifferenceBlocks:
+class DifferenceBlocks(Blocks):
     """Blocks of the differences of compared rows, times the roots of the weights."""
 
     graph: ComparisonGraph
     load: Loader
     y: Array | None
     max_rows: int
-
-    def __iter__(self) -> Iterator[tuple[Array, Array]]:
-        return self.some(slice(None))
 
     @property
     def n_rows_of_pieces(self) -> list[int]:
@@ -1165,11 +1145,3 @@ class DifferenceBlocks:
             )
             t = backend_of(D).array(row_scale(root_weight, margin))
             yield row_scale(root_weight, D), t
-
-    def moments(self, which: slice, n_features: int, on: Backend) -> tuple[Array, Array]:
-        """The sums of Z'Z, on one triangle, and of Z't over the blocks of some pieces."""
-        return sum_products(self.some(which), n_features, on)
-
-    def between(self) -> Iterator[tuple[Array, Array]]:
-        """Nothing: comparisons are independent."""
-        return iter(())

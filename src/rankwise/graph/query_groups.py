@@ -333,11 +333,11 @@ def check_column_names(frame: Any, what: str) -> None:
         raise DataError(f"{what} has two columns named {twice[0]!r}: rename or drop one of them.")
 
 
-def is_number(text: str | bytes) -> bool:
-    """Whether text can be converted to a number."""
+def is_number(value: Any) -> bool:
+    """Whether a value, such as text, can be converted to a number of float64."""
     try:
-        float(text)
-    except ValueError:
+        float(value)
+    except (TypeError, ValueError, OverflowError):
         return False
     return True
 
@@ -400,6 +400,11 @@ class QueryGroups:
         return codes
 
     @property
+    def ids(self) -> NDArray[Any]:
+        """The query id of each row, shape (n_rows,)."""
+        return self.names[self.codes]
+
+    @property
     def contiguous(self) -> bool:
         """Whether the rows of each group are adjacent."""
         return self.permutation is None
@@ -433,7 +438,7 @@ class QueryGroups:
         runs = np.flatnonzero(np.asarray(qid[1:] != qid[:-1], dtype=bool)) + 1
         starts = np.concatenate(([0], runs)).astype(np.intp) if len(qid) else np.empty(0, np.intp)
         run_names = qid[starts]
-        names, run_codes = _factorize(run_names)
+        names, run_codes = _factorize(run_names, name)
         lengths = np.diff(np.append(starts, len(qid)))
         sizes, permutation = lengths, None
         if len(names) < len(run_names):
@@ -501,8 +506,7 @@ def check_length(n_ids: int, n_rows: int | None, name: str = "qid") -> None:
 
 def check_ids(qid: Any, n_rows: int | None, first_row: int = 0, name: str = "qid") -> NDArray[Any]:
     """Query ids as an array, one per row; errors count rows from `first_row`."""
-    if np.ma.is_masked(qid):
-        raise DataError("qid has masked entries: give every row a query id, or drop these rows.")
+    check_unmasked(name, qid)
     if isinstance(qid, str):
         raise DataError(
             f"{name} needs one entry per row: got the text {qid!r}. Pass the column itself, as in "
@@ -546,14 +550,14 @@ def is_missing(value: Any) -> bool:
         return False
 
 
-def _factorize(ids: NDArray[Any]) -> tuple[NDArray[Any], Index]:
+def _factorize(ids: NDArray[Any], name: str) -> tuple[NDArray[Any], Index]:
     """Distinct ids in order of first appearance, and the index of each entry among them."""
     if ids.dtype.kind == "O":  # mixed types cannot be sorted, but can be hashed
         seen: dict[Any, int] = {}
         try:
             codes = np.fromiter((seen.setdefault(v, len(seen)) for v in ids), np.intp, len(ids))
         except TypeError as error:
-            raise DataError(f"qid needs ids such as numbers or text: {error}.") from None
+            raise DataError(f"{name} needs ids such as numbers or text: {error}.") from None
         names = np.empty(len(seen), dtype=object)
         names[:] = list(seen)
         return names, codes
@@ -627,11 +631,16 @@ def are_numbers(labels: Any) -> bool:
     return True
 
 
-def labels_differ(labels: Any, groups: QueryGroups) -> bool:
-    """Whether some query has two different labels, in any column of labels."""
+def unlike_rows(labels: Any, groups: QueryGroups) -> NDArray[np.bool_]:
+    """Whether each row differs from the first of its query, in any column of labels."""
     columns = np.asarray(labels).reshape(groups.n_rows, -1)
     first = columns[groups.order[groups.indptr[:-1]]]
-    return bool((columns != first[groups.codes]).any())
+    return np.asarray((columns != first[groups.codes]).any(axis=1))
+
+
+def labels_differ(labels: Any, groups: QueryGroups) -> bool:
+    """Whether some query has two different labels, in any column of labels."""
+    return bool(unlike_rows(labels, groups).any())
 
 
 def check_labels_differ(labels: Any, groups: QueryGroups) -> None:

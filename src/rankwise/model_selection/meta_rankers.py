@@ -181,8 +181,7 @@ class MeanRanker(RankerMixin, MetaEstimatorMixin, BaseEstimator):
             groups = QueryGroups.of(to_host(qid), scores.shape[1])
             if hasattr(self, "max_query_rows_"):  # not in files of earlier versions
                 subject = f"{name} standardizes scores"
-                trained = self.n_queries_, self.max_query_rows_
-                warn_of_queries(subject, "predict", groups, trained, named=qid is not None)
+                warn_of_queries(self, "predict", groups, named=qid is not None, subject=subject)
             scores = standardized(scores, groups)
         else:
             scores = self._scores_of_parts(X, qid)

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from rankwise.backends.arrays import to_host
 from rankwise.estimators.base import Skl2onnxMixin
-from rankwise.estimators.ranker_rows import check_rows, warn_of_scaled_queries
+from rankwise.estimators.ranker_rows import check_rows, warn_of_queries
 from rankwise.graph import QueryGroups
 from rankwise.scaling import Beside, QueryMinMax, QueryRank, QueryStandard, Scaling
 
@@ -74,7 +74,7 @@ class QueryScaler(Skl2onnxMixin, OneToOneFeatureMixin, TransformerMixin, BaseEst
         check_is_fitted(self)
         X = check_rows(self, X)
         groups = QueryGroups.of(to_host(qid), X.shape[0])
-        warn_of_scaled_queries(self, "transform", groups, named=qid is not None)
+        warn_of_queries(self, "transform", groups, named=qid is not None)
         return self.scaling.scale(X, groups)
 
     def fit_transform(self, X: Any, y: Any = None, *, qid: Any = None) -> Any:

@@ -14,6 +14,7 @@ from rankwise.errors import DataError, ParameterError
 from rankwise.graph.query_groups import QueryGroups, as_ids
 from rankwise.problem.problem import Fit, Loss, RowLoss, System
 from rankwise.solvers.shifted_cg import PairProducts
+from rankwise.tables import plural
 
 N_FOLDS = 5
 Block = tuple[Any, Array, Any]  # rows, labels and query ids
@@ -37,6 +38,16 @@ def check_new_queries(known: Iterable[Any] | None, names: Iterable[Any] | None) 
             f"Query {next(iter(again))} was also in an earlier block ({len(again)} such queries): "
             "all rows of a query must be in one block. Sort the rows by qid."
         )
+
+
+def check_outputs(y: Array, before: tuple[int, ...]) -> None:
+    """Raise an error unless the labels of a further block have the shape of the others."""
+    if tuple(y.shape[1:]) != before:
+        here, there = (
+            plural(shape[0], "column") if shape else "one dimension"
+            for shape in (y.shape[1:], before)
+        )
+        raise DataError(f"y has {here} in this block, but {there} in the previous blocks.")
 
 
 @dataclass(frozen=True, eq=False)
@@ -198,12 +209,7 @@ class BlockSums:
                 "ties or weighting changed since the first block, but the sums of earlier blocks "
                 "cannot be updated. Start again with a clone."
             )
-        if tuple(y.shape[1:]) != self.outputs:
-            here, before = (
-                f"{shape[0]} columns" if shape else "one dimension"
-                for shape in (y.shape[1:], self.outputs)
-            )
-            raise DataError(f"y has {here} in this block, but {before} in the previous blocks.")
+        check_outputs(y, self.outputs)
         block = BlockSums.of(self.system, loss, X, y, qid, with_folds=self.folds is not None)
         if not loss.has_intercept:
             check_new_queries(self.queries, block.queries)

@@ -57,18 +57,21 @@ class ContextSpace(Space):
         """
         graph = problem.comparisons
         assert graph.context is not None
-        n, blocks = len(graph.first), range(0, len(graph.first), SAMPLE)
+        counted = np.flatnonzero(graph.weight)
+        n, first, second = len(counted), graph.first[counted], graph.second[counted]
+        place = np.full(len(graph.weight), -1)
+        place[counted] = np.arange(n)
+        parts = [slice(start, start + SAMPLE) for start in range(0, n, SAMPLE)]
         with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
-            distances = np.concatenate(
-                [
-                    self.space.squared_distances(problem.X, graph.first[part], graph.second[part])
-                    for part in (slice(start, start + SAMPLE) for start in blocks)
-                ]
-            )
-        squares = graph.context**2
+            found = [
+                self.space.squared_distances(problem.X, first[part], second[part]) for part in parts
+            ]
+        distances, squares = np.concatenate(found), graph.context[counted] ** 2
         total = squares.sum(axis=0)
 
         def excess(held: Index) -> Array:
+            held = np.sort(place[held])
+            held = held[held >= 0]
             n_left = n - len(held)
             if not n_left:
                 return np.zeros_like(total)
@@ -76,7 +79,7 @@ class ContextSpace(Space):
             if (left < CANCELLED * total).any():
                 left = np.delete(squares, held, axis=0).sum(axis=0)
             some = _sample(n_left)  # of the comparisons left; next, their numbers among all
-            some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
+            some = some + np.searchsorted(held - np.arange(len(held)), some, side="right")
             wanted = _mean_distance(distances[some])
             known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight
             return np.where(known, left / (n_left * wanted) - 1.0, 0.0)
@@ -116,8 +119,10 @@ def context_scale(space: Space, X: Any, given: Comparisons) -> Array:
     """Factors that give each context column the mean square of the distance of compared items.
 
     A column then has the weight of all features together, whatever the units, so that alpha shrinks
-    it little. It depends on which items are compared, not on the outcomes.
+    it little. It depends on which items are compared, not on the outcomes. Comparisons of weight 0
+    do not count.
     """
+    given = given.take(given.weight > 0)
     assert given.context is not None
     first, second = given.pairs[_sample(len(given))].T
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow

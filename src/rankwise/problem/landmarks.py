@@ -235,6 +235,14 @@ class Landmarks:
     points: Any
     rows: Index | None
 
+    @classmethod
+    def of_parts(cls, parts: list[tuple[Any, Index]], wanted: Index) -> Landmarks:
+        """The rows with these numbers, from rows and their numbers in any order."""
+        numbers = np.concatenate([part[1] for part in parts])
+        order = np.argsort(numbers)
+        places = order[np.searchsorted(numbers[order], wanted)]
+        return cls(stacked([part[0] for part in parts])[places], wanted)
+
     def kernel_matrix(self, kernel: Kernel, on: Backend) -> Array:
         """The kernel matrix of the points, on a backend."""
         points = self.points[:, self.rows] if isinstance(kernel, Precomputed) else self.points
@@ -247,8 +255,8 @@ class LandmarkChoice:
 
     method: str | None
     number: int | None
-    rows: Index | None
-    points: Any
+    rows: Index | None = None
+    points: Any = None
     kept: Index | None = None  # numbers of the rows, if some of the user's rows are left out
 
     @classmethod
@@ -265,20 +273,16 @@ class LandmarkChoice:
         if isinstance(landmarks, str):
             check_value("landmarks", landmarks, Choice(*METHODS))
             number = None if n_landmarks is None else int(n_landmarks)
-            return cls(landmarks, number, None, None)
-        rows: Index | None = None
-        points: Any = None
+            return cls(landmarks, number)
         landmarks = to_host(landmarks)
-        if is_sparse(landmarks) or np.ndim(landmarks) == 2:
-            points = _check_points(landmarks)
-        else:
-            rows = _check_row_numbers(landmarks)
-        n_given = len(rows) if rows is not None else points.shape[0]
+        has_points = is_sparse(landmarks) or np.ndim(landmarks) == 2
+        given = _check_points(landmarks) if has_points else _check_row_numbers(landmarks)
+        n_given = given.shape[0]
         if n_landmarks is not None and n_landmarks != n_given:
             raise ParameterError(
                 f"{n_given} landmarks are given, but n_landmarks={n_landmarks}: omit n_landmarks."
             )
-        return cls(None, n_given, rows, points)
+        return cls(None, n_given, points=given) if has_points else cls(None, n_given, given)
 
     def among(self, X: Any, qid: Any, kernel: Kernel, rng: np.random.Generator) -> Landmarks:
         """Landmarks for training rows X."""
@@ -326,10 +330,10 @@ class LandmarkChoice:
             rows = place[self.rows][place[self.rows] >= 0]
             if len(rows) == 0:
                 raise DataError("There is no landmark among these rows: use more landmarks.")
-            return LandmarkChoice(None, len(rows), rows, None)
+            return LandmarkChoice(None, len(rows), rows)
         if self.points is not None or self.number is None:
             return self
-        return LandmarkChoice(self.method, min(self._number(n_rows), len(part)), None, None)
+        return LandmarkChoice(self.method, min(self._number(n_rows), len(part)))
 
     def for_rows(self, rows: Index, n_rows: int) -> LandmarkChoice:
         """The same choice among some of n_rows rows, with ascending numbers, which it reports."""
@@ -356,7 +360,13 @@ class LandmarkChoice:
         Methods other than "random" choose among a random sample of the rows.
         """
         if self.rows is not None:
-            return _rows_of_blocks(self.rows, (X for X, _ in blocks))
+            parts, n_rows = [], 0
+            for X, _ in blocks:
+                numbers = np.arange(n_rows, n_rows + X.shape[0])
+                parts.append(rows_with(self.rows, X, numbers))
+                n_rows += X.shape[0]
+            check_in_range(self.rows, n_rows)
+            return Landmarks.of_parts(parts, self.rows)
         reservoir = Reservoir(self.sample_size(), rng)
         for X, qid in blocks:
             reservoir.add(X, qid)
@@ -453,17 +463,10 @@ class Reservoir:
         self._parts, self._n_waiting = [(keys, rows.astype(np.intp), X, ids)], 0
 
 
-def _rows_of_blocks(rows: Index, blocks: Iterable[Any]) -> Landmarks:
-    """Rows by their numbers, counted over all blocks."""
-    order = np.argsort(rows, kind="stable")
-    ascending, parts, n_rows = rows[order], [], 0
-    for X in blocks:
-        first, last = np.searchsorted(ascending, (n_rows, n_rows + X.shape[0]))
-        if last > first:
-            parts.append(X[ascending[first:last] - n_rows])
-        n_rows += X.shape[0]
-    check_in_range(rows, n_rows)
-    return Landmarks(stacked(parts)[np.argsort(order)], rows)
+def rows_with(wanted: Index, X: Any, numbers: Index) -> tuple[Any, Index]:
+    """The rows of a block whose numbers are wanted, and these numbers."""
+    here = np.flatnonzero(np.isin(numbers, wanted))
+    return X[here], numbers[here]
 
 
 def stacked(parts: list[Any]) -> Any:

@@ -503,7 +503,7 @@ class Space(ABC):
         return values
 
 
-class System(Protocol):
+class System(ABC):
     """A linear system whose moments are sums over blocks of rows.
 
     Examples
@@ -517,30 +517,43 @@ class System(Protocol):
     array([2.])
     """
 
-    @property
-    def basis(self) -> Basis:
-        """The basis of the solutions."""
+    #: The basis of the solutions.
+    basis: Basis
 
     @property
+    @abstractmethod
     def n_coordinates(self) -> int:
         """The number of coordinates of a row."""
 
+    @abstractmethod
     def moments(self, X: Any, task: Task, loss: Loss) -> Moments | CentredMoments:
         """Moments of a block of rows."""
+
+    @abstractmethod
+    def coordinates(self, X: Any) -> Loader:
+        """A function that returns the coordinates of some rows of X, see `Coordinates.features`."""
+
+    def coordinate_moments(self, moments: Any) -> Any:
+        """Moments of the coordinates from summed moments, as new arrays of the same kind."""
+        return replace(moments, A=backend_of(moments.A).copy(moments.A))
+
+    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
+        """The weights of the coordinates for each alpha, from their moments; A is overwritten."""
+        return solve_ridge_path(A, b, alphas, gram=True)
+
+    def weights(self, z: Array) -> Array:
+        """Weights in the basis, given weights of the coordinates."""
+        return z
 
     def solve(
         self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
     ) -> list[Solution]:
         """Solutions from the moments of each task, one for each alpha."""
-
-    def coordinates(self, X: Any) -> Loader:
-        """A function that returns the coordinates of some rows of X, see `Coordinates.features`."""
-
-    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
-        """The weights of the coordinates for each alpha, from their moments; A is overwritten."""
-
-    def coordinate_moments(self, moments: Any) -> Any:
-        """Moments of the coordinates from summed moments, as new arrays of the same kind."""
+        by_task = []
+        for of_task in map(self.coordinate_moments, moments):
+            found = self.coordinate_weights(of_task.A, of_task.b, alphas)
+            by_task.append([Solution(self.weights(z), of_task.intercept(z)) for z in found])
+        return join_tasks(by_task)
 
 
 @dataclass(frozen=True, eq=False)
@@ -715,21 +728,24 @@ class Problem:
             ) from error
 
 
-def with_intercepts(
-    loss: Loss, weights: Sequence[Array], scores: Callable[[Array], Array], task: Task
+def solutions_of(
+    problem: Problem, basis: Basis, weights: Sequence[Sequence[Array]]
 ) -> list[Solution]:
-    """The weights for each alpha, with an intercept if the loss has one.
+    """Solutions for each alpha from the weights of each task and alpha.
 
-    ``scores(columns)`` returns the scores of training rows for each column of weights. Their mean
-    becomes the mean of y; means are over rows with their weights.
+    If the loss has an intercept, the mean of the scores of training rows becomes the mean of y;
+    means are over rows with their weights.
     """
-    if not loss.has_intercept or task.y is None:
-        return [Solution(w, 0.0) for w in weights]
-    found = scores(side_by_side(weights))
-    means = row_mean(backend_of(found).array(found), task.row_weights)
-    means = means.reshape(len(weights), *weights[0].shape[1:])
-    y_mean = backend_of(means).array(row_mean(task.y, task.row_weights))
-    return [Solution(w, plain(y_mean - m)) for w, m in zip(weights, means, strict=True)]
+    by_task, on = [], backend_of(problem.X)
+    for task, found in zip(problem.tasks, weights, strict=True):
+        intercepts: list[Array | float] = [0.0] * len(found)
+        if problem.loss.has_intercept and task.y is not None:
+            scores = on.array(basis.products(problem.X, side_by_side(found)))
+            means = row_mean(scores, task.row_weights).reshape(len(found), *found[0].shape[1:])
+            y_mean = on.array(row_mean(task.y, task.row_weights))
+            intercepts = [plain(y_mean - mean) for mean in means]
+        by_task.append([Solution(w, b) for w, b in zip(found, intercepts, strict=True)])
+    return join_tasks(by_task)
 
 
 def join_tasks(by_task: Sequence[Sequence[Solution]]) -> list[Solution]:

@@ -14,13 +14,16 @@ from scipy.linalg import solve_triangular
 from rankwise.backends.arrays import EPS, NUMPY, Array, Index, is_sparse
 from rankwise.errors import DataError
 from rankwise.graph.query_groups import QueryGroups
-from rankwise.problem.problem import Basis, Coordinates, Fit, Problem, Space, check_kernel_fits
-from rankwise.problem.spaces import (
-    FeatureBasis,
-    FeatureSpace,
-    direct_form,
+from rankwise.problem.problem import (
+    Basis,
+    Coordinates,
+    Fit,
+    Problem,
+    Space,
+    check_kernel_fits,
     solutions_of,
 )
+from rankwise.problem.spaces import FeatureBasis, FeatureSpace, direct_form
 from rankwise.solvers.ridge_path import LandmarkFactor, primal
 
 ACCURACY = 1e-9  # relative, of the regularizer

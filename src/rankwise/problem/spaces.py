@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -44,16 +44,16 @@ from rankwise.problem.problem import (
     RowMatrix,
     Solution,
     Space,
+    System,
     Task,
     check_dense_fits,
     check_features_fit,
     check_fits,
     check_kernel_fits,
     fits,
-    join_tasks,
     kernel_copies,
     plain,
-    with_intercepts,
+    solutions_of,
 )
 from rankwise.solvers.ridge_path import (
     CentredMoments,
@@ -62,7 +62,6 @@ from rankwise.solvers.ridge_path import (
     dual,
     linear_dual,
     primal,
-    solve_ridge_path,
 )
 from rankwise.solvers.shifted_cg import PairProducts, shifted_cg, unsolved_residual
 from rankwise.solvers.signed_ridge import solve_signed_path
@@ -310,22 +309,6 @@ def direct_form(X: Any) -> str:
     return "primal" if X.shape[1] <= X.shape[0] else "dual"
 
 
-def solutions_of(
-    problem: Problem, basis: FeatureBasis, weights: Sequence[Sequence[Array]]
-) -> list[Solution]:
-    """Solutions for each alpha from the weights of each task and alpha."""
-    X, on = problem.X, backend_of(problem.X)
-
-    def scores(columns: Array) -> Array:
-        return on.array(basis.products(X, columns))
-
-    by_task = [
-        with_intercepts(problem.loss, of_task, scores, task)
-        for of_task, task in zip(weights, problem.tasks, strict=True)
-    ]
-    return join_tasks(by_task)
-
-
 def _moments_of(X: Any) -> str:
     """The matrix of the primal form, in an error."""
     return f"The matrix X'LX of {X.shape[1]} features"
@@ -337,7 +320,7 @@ def _step_memory(X: Any) -> str:
 
 
 @dataclass(frozen=True)
-class FeatureSystem:
+class FeatureSystem(System):
     """Sums over rows in the primal: A = X'LX, b = X'Ly.
 
     Examples
@@ -354,10 +337,7 @@ class FeatureSystem:
     n_features: int
     signs: tuple[int, ...] | None = None
 
-    @property
-    def basis(self) -> FeatureBasis:
-        """The basis of the primal form."""
-        return FeatureBasis("primal")
+    basis: FeatureBasis = field(default=FeatureBasis("primal"), init=False)
 
     @property
     def n_coordinates(self) -> int:
@@ -370,30 +350,16 @@ class FeatureSystem:
             return loss.moments(self.coordinates(X), self.n_features, task, backend_of(X))
         return Moments.of(X, task.graph, task.y)
 
-    def solve(
-        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
-    ) -> list[Solution]:
-        """Equation (11) of the RankRLS paper for each task and alpha."""
-        by_task = []
-        for of_task in moments:
-            weights = self.coordinate_weights(of_task.A, of_task.b, alphas)
-            by_task.append([Solution(w, of_task.intercept(w)) for w in weights])
-        return join_tasks(by_task)
-
     def coordinates(self, X: Any) -> Loader:
         """The features of some rows, dense."""
         on = backend_of(X)
         return lambda rows: on.rows(X, rows)
 
     def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
-        """The weights of the features for each alpha; A is overwritten."""
+        """Equation (11) of the RankRLS paper for each alpha; A is overwritten."""
         if self.signs is not None:
             return solve_signed_path(A, b, alphas, self.signs)
-        return solve_ridge_path(A, b, alphas, gram=True)
-
-    def coordinate_moments(self, moments: Any) -> Any:
-        """The moments themselves, which are copied."""
-        return replace(moments, A=backend_of(moments.A).copy(moments.A))
+        return super().coordinate_weights(A, b, alphas)
 
 
 SAMPLE = 10_000  # rows for the quantiles
@@ -494,26 +460,25 @@ class RampSpace(Space):
 
     def solve(self, problem: Problem, alphas: Sequence[float]) -> Fit:
         """As for linear functions, on ramps in place of the features."""
-        basis = RampBasis.of(problem.X, self.n_ramps)
-        return replace(self._on_ramps(problem, basis).solve(alphas), basis=basis)
+        basis, on_ramps = self._on_ramps(problem)
+        return replace(on_ramps.solve(alphas), basis=basis)
 
     def coordinates(self, problem: Problem) -> Coordinates:
         """The ramps, or their products."""
-        basis = RampBasis.of(problem.X, self.n_ramps)
-        return replace(self._on_ramps(problem, basis).coordinates(), basis=basis)
+        basis, on_ramps = self._on_ramps(problem)
+        return replace(on_ramps.coordinates(), basis=basis)
 
     def simplified(self, problem: Problem) -> Problem | None:
         """With signs, the problem on ramps; otherwise, `coordinates` are sufficient."""
-        if self.signs is None:
-            return None
-        return self._on_ramps(problem, RampBasis.of(problem.X, self.n_ramps))
+        return None if self.signs is None else self._on_ramps(problem)[1]
 
-    def _on_ramps(self, problem: Problem, basis: RampBasis) -> Problem:
+    def _on_ramps(self, problem: Problem) -> tuple[RampBasis, Problem]:
         """The same problem with ramps in place of the features, which has the same solution."""
+        basis = RampBasis.of(problem.X, self.n_ramps)
         X, signs = basis.features(problem.X), self.signs
         of_ramps = None if signs is None else tuple(signs[j] for j in basis.feature.tolist())
         solver = direct_form(X) if signs is None else "primal"
-        return replace(problem, X=X, space=FeatureSpace(solver, signs=of_ramps))
+        return basis, replace(problem, X=X, space=FeatureSpace(solver, signs=of_ramps))
 
 
 def _knots(quantiles: Array) -> Array:
@@ -578,15 +543,11 @@ class KernelSpace(Space):
         X, on = problem.X, backend_of(problem.X)
         basis = self._basis(X)
         check_kernel_fits(problem.n_rows, on, n_matrices=kernel_copies(X, alphas))
-
-        def scores(weights: Array) -> Array:
-            return on.array(basis.products(X, weights))
-
-        by_task = []
-        for task in problem.tasks:
-            weights = dual(training_kernel(self.kernel, X), task.graph, task.y, alphas)
-            by_task.append(with_intercepts(problem.loss, weights, scores, task))
-        return Fit(basis, join_tasks(by_task))
+        found = [
+            dual(training_kernel(self.kernel, X), task.graph, task.y, alphas)
+            for task in problem.tasks
+        ]
+        return Fit(basis, solutions_of(problem, basis, found))
 
     def _basis(self, X: Any) -> KernelBasis:
         return KernelBasis(
@@ -676,7 +637,7 @@ class LandmarkBasis(Basis):
 
 
 @dataclass(frozen=True, eq=False)
-class LandmarkSystem:
+class LandmarkSystem(System):
     """Sums over rows of A = K_RM L K_MR and b = K_RM L y, for landmarks R.
 
     Examples
@@ -741,29 +702,18 @@ class LandmarkSystem:
         with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
             return loss.moments(load, self.factor.rank, task, on)
 
-    def solve(
-        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
-    ) -> list[Solution]:
-        """Equation (8) of the sparse RankRLS paper for each task and alpha."""
-        by_task = []
-        for of_task in moments:
-            solutions = []
-            for z in self.factor.solve(of_task.A, of_task.b, alphas):
-                a = self.factor.coefficients(z)
-                # Weights of the summed features: coordinates or kernel values.
-                w = z if self.factor.needs_whitening else a[self.factor.kept]
-                solutions.append(Solution(a, of_task.intercept(w)))
-            by_task.append(solutions)
-        return join_tasks(by_task)
+    def weights(self, z: Array) -> Array:
+        """a = C^-T z, the coefficients: equation (8) of the sparse RankRLS paper, section 4.1.
 
-    def coordinate_weights(self, A: Array, b: Array, alphas: Sequence[float]) -> list[Array]:
-        """The weights of the coordinates for each alpha; A is overwritten."""
-        return solve_ridge_path(A, b, alphas, gram=True)
+        With A = K_RM L K_MR and b = K_RM L y, a = (A + alpha K_RR)^-1 b, so that
+        z = (C^-1 A C^-T + alpha I)^-1 C^-1 b solves the moments of the coordinates.
+        """
+        return self.factor.coefficients(z)
 
     def coordinate_moments(self, moments: Any) -> Any:
         """Moments of coordinates from moments of kernel values."""
         if self.factor.needs_whitening:  # these are already moments of coordinates
-            return replace(moments, A=backend_of(moments.A).copy(moments.A))
+            return super().coordinate_moments(moments)
         A, b = self.factor.whiten_system(moments.A, moments.b)
         if not isinstance(moments, CentredMoments):
             return Moments(A, b)
@@ -797,8 +747,8 @@ class LandmarkSpace(Space):
     --------
     >>> from rankwise import SparseRankRLS
     >>> space = SparseRankRLS(landmarks=[0, 2]).make_space(n_features=1)
-    >>> space.shared, space.has_landmarks
-    (('landmarks',), True)
+    >>> type(space).__name__, space.shared, space.has_landmarks
+    ('LandmarkSpace', ('landmarks',), True)
     """
 
     kernel: Kernel

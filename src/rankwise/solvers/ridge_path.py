@@ -531,14 +531,3 @@ class LandmarkFactor:
         a = on.zeros(self.n_landmarks, *z.shape[1:])
         a[self.kept] = on.solve_triangular(self.C, z, transpose=True)
         return a
-
-    def solve(self, A: Array, b: Array, lams: Sequence[float]) -> list[Array]:
-        """Coordinates z of the ranker for each lam.
-
-        With A = K_RM L K_MR and b = K_RM L y, the coefficients are
-        a = (A + lam K_RR)^-1 b = C^-T (C^-1 A C^-T + lam I)^-1 C^-1 b: equation (8) of the
-        sparse RankRLS paper, by its section 4.1. If `needs_whitening`, A and b must be moments of
-        whitened rows. O(r^3) time for all lam together.
-        """
-        M, t = (backend_of(A).copy(A), b) if self.needs_whitening else self.whiten_system(A, b)
-        return solve_ridge_path(M, t, lams, gram=True)

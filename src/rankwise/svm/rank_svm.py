@@ -21,6 +21,7 @@ from rankwise.estimators.base import (
     RankerMixin,
     explain_calls,
     in_dtype,
+    landmark_choice,
     make_kernel,
 )
 from rankwise.estimators.fit_pairs import warn_of_parts
@@ -46,7 +47,6 @@ from rankwise.graph.query_groups import check_labels_differ, numeric_labels
 from rankwise.parameters import Choice, Number, Rule, Whole, check_alphas, check_parameters
 from rankwise.problem import FeatureSpace, LandmarkSpace, LandmarkSystem
 from rankwise.problem.context_space import context_scale, with_units
-from rankwise.problem.landmarks import LandmarkChoice, check_for_landmarks
 from rankwise.problem.problem import check_columns_fit, check_features_fit
 from rankwise.scaling import ColumnStatistics
 from rankwise.svm.newton import (
@@ -102,10 +102,7 @@ class TrainingRows:
         if follows_variance(ranker):
             ranker.gamma_ = scaled_gamma(ColumnStatistics.of(X))
         kernel = make_kernel(ranker, X.shape[1])
-        check_for_landmarks(kernel)
-        method = "random" if ranker.landmarks is None else ranker.landmarks
-        names = getattr(ranker, "feature_names_in_", None)
-        choice = LandmarkChoice.of(method, ranker.n_landmarks, names)
+        choice = landmark_choice(ranker, kernel, "random")
         space: Any = LandmarkSpace(kernel, choice, ranker.random_state)
         if kept is not None:
             space = space.for_rows(kept.rows, kept.n_rows)
