@@ -67,7 +67,7 @@ from rankwise.holdout.scores import (
     score_predictions,
 )
 from rankwise.holdout.signed_hold_outs import SignedComparisons, signed_pairs, signed_queries
-from rankwise.holdout.table_hold_out import Cells, hold_out_cells
+from rankwise.holdout.table_hold_out import Cells
 from rankwise.kernels import Precomputed
 from rankwise.metrics import get_metric
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
@@ -79,7 +79,6 @@ from rankwise.problem import (
     PairLoss,
     Problem,
     RowLoss,
-    Space,
     System,
     Task,
 )
@@ -306,11 +305,11 @@ def hold_out(problem: Any, plan: Plan) -> Any:
     """Predict what a plan holds out, by fits without it, for all alphas of the problem.
 
     Returns a `HoldOut` for queries and rows, a `PairHoldOut` for pairs, and a `ComparisonHoldOut`
-    for comparisons and items, each of a `HoldOutProblem`; and a `TableHoldOut` for the cells of a
-    `CellProblem`.
+    for comparisons and items, each of a `HoldOutProblem`. For the cells of a table, `problem` is a
+    `TableProblem`, which returns a `TableHoldOut`.
     """
     if isinstance(plan, Cells):
-        return hold_out_cells(problem, plan)
+        return problem.hold_out(plan)
     if isinstance(plan, Pairs):
         shared = problem.shared(scaling=True)
         if problem.problem.space.signs is not None:
@@ -351,15 +350,13 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         else:
             predictions = predict_folds(problem, folds, whole_queries=queries)
         why = EXACT if queries or problem.loss.ties == "include" else REFITTED
-    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
-    if everything and why in (EXACT, REFITTED) and not (sampled or weighted):
-        order = np.argsort(held)  # these predictions are in the order of the rows
-        held, fold_of = held[order], fold_of[order]
+        predictions = predictions[:, held]
     scaling = problem.scaling
     own = scaling is not None and scaling.within_queries and queries
     shared = problem.shared(scaling=not own and not rescales(given, len(folds)))
+    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     unit = problem.groups.codes[held] if queries else fold_of
-    if signed and everything:
+    if everything:
         order = np.argsort(held, kind="stable")
         held, unit, predictions = held[order], unit[order], predictions[:, order]
     exact = why != REFITTED and not changed
@@ -455,8 +452,13 @@ def predict_folds(problem: HoldOutProblem, folds: Sequence[Index], *, whole_quer
     """
     rescaling, loss = _rescaling(problem, folds), problem.loss
     is_refitted = loss.ties == "exclude" and not (whole_queries or loss.has_intercept)
-    if is_refitted or (rescaling is not None and _is_dual(problem)):
-        return _refits(problem, folds, rescaling)
+    inner = problem.problem
+    if rescaling is not None and inner.space.direct_form(inner.X) == "dual":
+        is_refitted = True  # rescaled rows have another kernel matrix
+    if is_refitted:
+        out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
+        _refit_folds(problem, folds, rescaling, np.arange(len(folds)), out)
+        return out
     if whole_queries and not loss.has_intercept:
         check_folds(problem, folds)
         by_task = [_pairwise_folds(problem, k, folds, rescaling) for k in range(problem.n_tasks)]
@@ -516,11 +518,6 @@ def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | N
     return Rescaling.of(problem.problem.X, folds, row_weights, problem.scaling)
 
 
-def _is_dual(problem: HoldOutProblem) -> bool:
-    """Whether there are fewer rows than features: rescaled rows have another kernel matrix."""
-    return problem.problem.space.direct_form(problem.problem.X) == "dual"
-
-
 def ridge_folds(
     rows: Coordinates,
     y: Array,
@@ -562,8 +559,9 @@ def ridge_folds(
         F = F - F.mean(axis=0)
     laplacian = Laplacian.of_all_pairs(m, 1)  # lam / 1 is mu
     for f, lam in zip(out, lams, strict=True):
-        for mu, same in _by_strength(folds, m, lam, strength):
-            close = False
+        mus = [strength(lam, m - len(fold)) for fold in folds]
+        for mu in set(mus):  # folds that leave the same number of rows share a factorization
+            same, close = [folds[k] for k, own in enumerate(mus) if own == mu], False
             if K is None:
                 P: DenseP | LowRankP = LowRankP.of(F, laplacian, mu)
                 close = mu < CLOSE * float((F**2).sum())
@@ -622,23 +620,6 @@ def _by_sums(
     return out
 
 
-def _by_strength(
-    folds: Sequence[Index], m: int, lam: float, strength: Strength
-) -> list[tuple[float, list[Index]]]:
-    """Folds by mu: folds that leave the same number of rows share a factorization."""
-    groups: dict[float, list[Index]] = {}
-    for fold in folds:
-        groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
-    return list(groups.items())
-
-
-def _refits(problem: HoldOutProblem, folds: Sequence[Index], rescaling: Rescaling | None) -> Array:
-    """Refit without each fold, in the coordinates of all rows, rescaled if they can be."""
-    out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
-    _refit_folds(problem, folds, rescaling, np.arange(len(folds)), out)
-    return out
-
-
 def _refit_folds(
     problem: HoldOutProblem,
     folds: Sequence[Index],
@@ -646,41 +627,30 @@ def _refit_folds(
     chosen: Index,
     out: Array,
 ) -> None:
+    """Refit without each chosen fold, in the coordinates of all rows, rescaled if they can be."""
     loss, groups, on = problem.loss, problem.groups, backend_of(problem.y)
-    y = problem.by_output(problem.y)
+    y, X = problem.by_output(problem.y), problem.problem.X
     for k in chosen.tolist():
         fold = folds[k]
         rest = np.setdiff1d(np.arange(len(y)), fold)
-        if rescaling is None:
-            space, train, test = _refit_rows(problem, rest, fold)
+        space: FeatureSpace | KernelSpace = FeatureSpace()
+        if rescaling is not None:
+            scale = on.array(rescaling.deviations[k])
+            offset = on.array(rescaling.offset * (not loss.has_intercept))
+            train, test = on.rows(X, rest) / scale, (on.rows(X, fold) + offset) / scale
+        elif problem.coordinates.kernel is None:
+            train, test = (problem.coordinates.features[rows] for rows in (rest, fold))
         else:
-            space, train, test = _rescaled_rows(problem, rest, fold, rescaling, k)
+            K, shift = problem.coordinates.kernel, problem.coordinates.shift
+            space = KernelSpace(Precomputed())
+            train, test = K[rest][:, rest], K[fold][:, rest]
+            test = test if shift is None else test + shift[rest]
         tasks = loss.tasks(y[rest], groups.take(rest))
         loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), groups.n_groups)
         fit = Problem(train, tasks, loss, space).solve(problem.lams)
         for a, solution in enumerate(fit.solutions):
             scores = on.array(fit.basis.products(test, solution.weights)) + solution.intercept
             out[a, fold] = scores.reshape(len(fold), -1)
-
-
-def _rescaled_rows(
-    problem: HoldOutProblem, rest: Index, fold: Index, rescaling: Rescaling, k: int
-) -> tuple[Space, Any, Any]:
-    """A space, training rows and held-out rows, standardized without fold k."""
-    X, on, scale = problem.problem.X, backend_of(problem.problem.X), rescaling.deviations[k]
-    divisor = on.array(scale)
-    offset = on.array(0.0 * scale if problem.loss.has_intercept else rescaling.offset)
-    return FeatureSpace(), on.rows(X, rest) / divisor, (on.rows(X, fold) + offset) / divisor
-
-
-def _refit_rows(problem: HoldOutProblem, rest: Index, fold: Index) -> tuple[Space, Any, Any]:
-    """A space, training rows and held-out rows, in the coordinates of all rows."""
-    rows = problem.coordinates
-    if rows.kernel is None:
-        return FeatureSpace(), rows.features[rest], rows.features[fold]
-    train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
-    test = test if rows.shift is None else test + rows.shift[rest]
-    return KernelSpace(Precomputed()), train, test
 
 
 CHOICE_TOL, CHOICE_STEPS = 1e-3, 100  # of conjugate gradients
@@ -786,9 +756,8 @@ def refitted_folds(
     """
     inner = problem.problem
     loss = PairLoss() if problem.loss.has_intercept else problem.loss
+    one_ranking = one_ranking or problem.loss.has_intercept
     groups = QueryGroups.of(None, inner.n_rows) if one_ranking else inner.groups
-    if problem.loss.has_intercept:
-        groups = QueryGroups.of(None, inner.n_rows)
     y, rests = problem.by_output(problem.y), []
     for fold in folds:
         left = without_rows(groups, fold).with_row_weights(inner.row_weights)

@@ -42,7 +42,7 @@ from rankwise.problem import (
 )
 from rankwise.scaling import Scaling
 
-BLOCK = 2**21  # numbers of the rows of sets that are held out side by side
+BLOCK = 2**17  # numbers of the rows of sets that are held out side by side, in a cache
 LARGEST = 1e70  # its fourth power does not overflow
 LEAST = 1e-300  # smallest quotient of labels and alphas
 

@@ -461,22 +461,14 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
     """Z'Z and Z't of each fold."""
     on, n = backend_of(Z), Z.shape[1]
     A, b = on.zeros(len(folds), n, n), on.zeros(len(folds), n, t.shape[1])
-    sizes = np.array([len(fold) for fold in folds])
-    step = max(1, on.block_bytes(STACK_BYTES) // (8 * (n + t.shape[1]) * int(sizes.max())))
 
-    def fill(start: int) -> None:
-        part = slice(start, start + step)
-        longest = np.arange(sizes[part].max())
-        real = longest < sizes[part, None]
-        rows = np.zeros(real.shape, dtype=np.intp)
-        rows[real] = np.concatenate(folds[part])
-        Z_U, t_U = Z[on.index(rows)], t[on.index(rows)]
-        if not real.all():
-            Z_U[on.index(~real)] = 0.0
-        A[part], b[part] = Z_U.mT @ Z_U, Z_U.mT @ t_U
+    def fill(part: tuple[Index, Index]) -> None:
+        some, rows = map(on.index, part)
+        Z_U, t_U = Z[rows], t[rows]
+        A[some], b[some] = Z_U.mT @ Z_U, Z_U.mT @ t_U
 
     threads = threads_for(Z.shape[0] * n) if on.is_host else 1
-    map_in_threads(fill, range(0, len(folds), step), threads)
+    map_in_threads(fill, list(alike(folds, n + t.shape[1])), threads)
     return A, b
 
 
