@@ -325,6 +325,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
     folds, queries, sampled = plan.folds(problem.groups), plan.whole_queries, plan.sampled
     inner, alphas, why = problem.problem, problem.alphas, EXACT
     held = np.concatenate(folds)
+    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
     signed, changed = inner.space.signs is not None, False
@@ -350,13 +351,13 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         else:
             predictions = predict_folds(problem, folds, whole_queries=queries)
         why = EXACT if queries or problem.loss.ties == "include" else REFITTED
-        predictions = predictions[:, held]
+        order = np.argsort(held)  # these predictions are in the order of the rows
+        held, fold_of = held[order], fold_of[order]
     scaling = problem.scaling
     own = scaling is not None and scaling.within_queries and queries
     shared = problem.shared(scaling=not own and not rescales(given, len(folds)))
-    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     unit = problem.groups.codes[held] if queries else fold_of
-    if everything:
+    if everything and (np.diff(held) < 0).any():
         order = np.argsort(held, kind="stable")
         held, unit, predictions = held[order], unit[order], predictions[:, order]
     exact = why != REFITTED and not changed
