@@ -14,6 +14,8 @@ from rankwise.holdout.pair_differences import add_losses, block_differences
 from rankwise.holdout.pair_systems import DenseP, Laplacian, LowRankP, centred
 from rankwise.model_selection import leave_pair_out, permutation_test
 
+BLOCK = 2**20  # numbers of P that are computed at a time
+
 
 def pairs_dual() -> list[Result]:
     m = 2000
@@ -73,7 +75,9 @@ def all_pairs(P: DenseP | LowRankP, y: Any) -> None:
     y = y - y.mean(axis=0)
     Py, diagonal = P.times(y), P.diagonal
     loss, compared = np.zeros((2, *y.shape))
-    for start, rows in P.blocks():
+    step = BLOCK // len(y)
+    for start in range(0, len(y), step):
+        rows = P.upper(start, min(start + step, len(y)))
         add_losses(*block_differences(rows, start, diagonal, y, Py), y, loss, compared)
 
 

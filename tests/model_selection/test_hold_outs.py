@@ -5,7 +5,7 @@ import pytest
 import scipy.sparse as sp
 from hypothesis import given
 from hypothesis import strategies as st
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 from sklearn.metrics import roc_auc_score
 from sklearn.metrics.pairwise import rbf_kernel
@@ -13,6 +13,8 @@ from sklearn.metrics.pairwise import rbf_kernel
 from rankwise import RLS, RankRLS, SparseRankRLS
 from rankwise.data import make_ranking
 from rankwise.errors import DataError, ParameterError, RankwiseWarning
+from rankwise.holdout.engine import hold_out
+from rankwise.holdout.hold_out_problem import Queries, Rows
 from rankwise.metrics import disagreement_error, ndcg
 from rankwise.model_selection import (
     auc_interval,
@@ -23,6 +25,7 @@ from rankwise.model_selection import (
     permutation_test,
     tournament_scores,
 )
+from rankwise.model_selection.hold_outs import hold_out_problem
 from tests.oracles.laplacian import grouped_laplacian
 from tests.strategies import problems, ties, weightings
 
@@ -537,3 +540,27 @@ def test_differences_of_many_equal_rows_are_zero(settings, n_queries):
     for difference in found.differences:
         assert not difference[equal].any()
         assert difference[~equal].all()
+
+
+FOLDS = np.array_split(np.random.default_rng(1).permutation(200), 4)
+PLANS = [Queries(), Queries(3), Queries(only=np.arange(5)), Rows(FOLDS)]
+KERNEL_HOLD_OUTS = [
+    *((ranker, plan) for ranker in (RankRLS(), RLS()) for plan in PLANS),
+    *((RankRLS(ties="exclude"), plan) for plan in PLANS[:3]),  # rows would be held out by refits
+]
+
+
+@pytest.mark.parametrize(("ranker", "plan"), KERNEL_HOLD_OUTS)
+@pytest.mark.parametrize("kernel", ["linear", "rbf"])
+def test_held_out_rows_with_equal_features_have_equal_predictions(ranker, kernel, plan):
+    rng = np.random.default_rng(0)
+    X, y = rng.integers(0, 3, (200, 2)).astype(float), rng.integers(0, 20, 200)
+    qid = None if isinstance(plan, Rows) else np.arange(200) % 10
+    ranker = clone(ranker).set_params(kernel=kernel, solver="dual", scale=None)
+    problem = hold_out_problem(ranker, X, y, qid, [1e-6, 1e-3, 1.0, 1e3])
+    held = hold_out(problem, plan)
+    rows, unit = X[held.held], held.unit
+    same = unit[:, None] == unit
+    equal = same & (rows[:, None] == rows).all(axis=2)
+    for f in held.predictions[..., 0]:
+        assert_array_equal((f[:, None] == f)[same], equal[same])

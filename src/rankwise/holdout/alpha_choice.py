@@ -88,15 +88,11 @@ class AlphaChoice:
 
 
 class AlphaPlan(NamedTuple):
-    """What is held out, how it is scored, and whether the coordinates of all rows are stored.
-
-    `of_queries`: whether the score is a mean over queries.
-    """
+    """What is held out, how it is scored, and whether the coordinates of all rows are stored."""
 
     plan: Plan
     metric: str
     stored: bool
-    of_queries: bool = False
 
 
 def choose_alpha(problem: Problem, *, by_query: bool = False) -> AlphaChoice:
@@ -115,7 +111,7 @@ def choose_alpha(problem: Problem, *, by_query: bool = False) -> AlphaChoice:
                 held = _held_out(problem, chosen)
                 curve: HeldOutScores = held.score(chosen.metric)
                 values = None
-                if by_query and chosen.of_queries:
+                if by_query and isinstance(chosen.plan, Queries) and chosen.plan.whole_queries:
                     values = held.values(chosen.metric, curve.best_index)
                 return AlphaChoice(curve.best_alpha, curve, values)
         except (DataError, np.linalg.LinAlgError):  # nothing to learn from, or overflow
@@ -235,7 +231,7 @@ class RowBudget:
         """The plan that fits the budget."""
         usable = self._usable_queries()
         if usable.sum(axis=1).min() >= 2:
-            return self._query_plan(np.asarray(usable.any(axis=0)))._replace(of_queries=True)
+            return self._query_plan(np.asarray(usable.any(axis=0)))
         if self.problem.n_rows < FEWEST_ROWS:
             return None
         if self.problem.loss.has_intercept:

@@ -3,7 +3,7 @@
 Where exact hold-outs of everything would take too long, a sample is held out:
 
 - `sampled_rows`: P of some rows of one ranking;
-- `queries_of_kernel`: some queries of a kernel matrix;
+- `sampled_folds`: some queries of a kernel matrix, or some rows of a regression;
 - `folds_by_sums`: folds that are subtracted from the sums of all rows;
 - `refitted_folds`: refits, or conjugate gradients for all folds side by side.
 """
@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 
@@ -21,7 +21,6 @@ from rankwise.backends.arrays import Array, Index, as_given, backend_of, is_spar
 from rankwise.backends.parallel import SMALL, map_in_threads, threads_for
 from rankwise.errors import DataError
 from rankwise.graph import QueryGroups
-from rankwise.graph.preference_graph import QueryGraph
 from rankwise.holdout.hold_out_problem import (
     CLOSE,
     ComparisonFolds,
@@ -30,7 +29,6 @@ from rankwise.holdout.hold_out_problem import (
     Pairs,
     Plan,
     Queries,
-    check_digits,
     column_size,
     explained_rounding,
     plain_problem,
@@ -49,11 +47,18 @@ from rankwise.holdout.leave_pair_out import (
 from rankwise.holdout.leave_query_out import (
     Rescaling,
     dual_folds,
+    fold_residuals,
     lifted_root_kernel,
     primal_folds,
     solve_without,
 )
-from rankwise.holdout.pair_differences import add_losses, listed_differences
+from rankwise.holdout.pair_differences import (
+    TIED,
+    add_losses,
+    listed_differences,
+    rounding_error,
+    settled_rows,
+)
 from rankwise.holdout.pair_systems import DenseP, Laplacian, LowRankP, centred, on_diagonal
 from rankwise.holdout.scores import (
     GREATER_IS_BETTER,
@@ -62,7 +67,7 @@ from rankwise.holdout.scores import (
     score_predictions,
 )
 from rankwise.holdout.signed_hold_outs import SignedComparisons, signed_pairs, signed_queries
-from rankwise.holdout.table_hold_out import Cells, hold_out_cells
+from rankwise.holdout.table_hold_out import Cells
 from rankwise.kernels import Precomputed
 from rankwise.metrics import get_metric
 from rankwise.metrics.comparison_metrics import clustered_mean, squared_error_of
@@ -74,7 +79,6 @@ from rankwise.problem import (
     PairLoss,
     Problem,
     RowLoss,
-    Space,
     System,
     Task,
 )
@@ -193,8 +197,8 @@ class PairHoldOut:
         first, second = first[differ], second[differ]
         place, rows = n * first + second, (some[first], some[second])
         for k, (P, Py) in enumerate(sampled_rows(problem, some, mus)):
-            entries, diagonal = P.reshape(-1)[place], on.contiguous(P.diagonal())
-            found = listed_differences(entries, diagonal, y, Py, first, second)
+            entries = P.P.reshape(-1)[place]
+            found = listed_differences(entries, P.diagonal, y, Py, first, second, tied=P.tied)
             yield k, PairDifferences(*rows, found)
 
     def losses(self, keep: Keep | None = None) -> tuple[Array, Array]:
@@ -301,11 +305,11 @@ def hold_out(problem: Any, plan: Plan) -> Any:
     """Predict what a plan holds out, by fits without it, for all alphas of the problem.
 
     Returns a `HoldOut` for queries and rows, a `PairHoldOut` for pairs, and a `ComparisonHoldOut`
-    for comparisons and items, each of a `HoldOutProblem`; and a `TableHoldOut` for the cells of a
-    `CellProblem`.
+    for comparisons and items, each of a `HoldOutProblem`. For the cells of a table, `problem` is a
+    `TableProblem`, which returns a `TableHoldOut`.
     """
     if isinstance(plan, Cells):
-        return hold_out_cells(problem, plan)
+        return problem.hold_out(plan)
     if isinstance(plan, Pairs):
         shared = problem.shared(scaling=True)
         if problem.problem.space.signs is not None:
@@ -321,6 +325,7 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
     folds, queries, sampled = plan.folds(problem.groups), plan.whole_queries, plan.sampled
     inner, alphas, why = problem.problem, problem.alphas, EXACT
     held = np.concatenate(folds)
+    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
     everything = len(held) == len(problem.y)
     weighted = inner.row_weights is not None and (problem.loss.has_intercept or not queries)
     signed, changed = inner.space.signs is not None, False
@@ -337,11 +342,8 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         check_folds(problem, folds)
         predictions, changes = signed_queries(problem, folds, _rescaling(given, folds))
         changed, why = changes.n_changed > 0, changes.why
-    elif plan.only is not None and not queries:
-        errors = [Py / P.diagonal()[:, None] for P, Py in sampled_rows(problem, held, problem.lams)]
-        predictions = problem.y[held] - backend_of(problem.y).xp.stack(errors)
     elif not everything:
-        predictions = queries_of_kernel(problem, folds)
+        predictions = sampled_folds(problem, folds)
     else:
         if queries and inner.space.has_own_hold_outs:
             check_folds(problem, folds)
@@ -349,15 +351,13 @@ def _rows(problem: HoldOutProblem, plan: Queries) -> HoldOut:
         else:
             predictions = predict_folds(problem, folds, whole_queries=queries)
         why = EXACT if queries or problem.loss.ties == "include" else REFITTED
-    fold_of = np.repeat(np.arange(len(folds)), [len(fold) for fold in folds])
-    if everything and why in (EXACT, REFITTED) and not (sampled or weighted):
         order = np.argsort(held)  # these predictions are in the order of the rows
         held, fold_of = held[order], fold_of[order]
     scaling = problem.scaling
     own = scaling is not None and scaling.within_queries and queries
     shared = problem.shared(scaling=not own and not rescales(given, len(folds)))
     unit = problem.groups.codes[held] if queries else fold_of
-    if signed and everything:
+    if everything and (np.diff(held) < 0).any():
         order = np.argsort(held, kind="stable")
         held, unit, predictions = held[order], unit[order], predictions[:, order]
     exact = why != REFITTED and not changed
@@ -453,8 +453,13 @@ def predict_folds(problem: HoldOutProblem, folds: Sequence[Index], *, whole_quer
     """
     rescaling, loss = _rescaling(problem, folds), problem.loss
     is_refitted = loss.ties == "exclude" and not (whole_queries or loss.has_intercept)
-    if is_refitted or (rescaling is not None and _is_dual(problem)):
-        return _refits(problem, folds, rescaling)
+    inner = problem.problem
+    if rescaling is not None and inner.space.direct_form(inner.X) == "dual":
+        is_refitted = True  # rescaled rows have another kernel matrix
+    if is_refitted:
+        out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
+        _refit_folds(problem, folds, rescaling, np.arange(len(folds)), out)
+        return out
     if whole_queries and not loss.has_intercept:
         check_folds(problem, folds)
         by_task = [_pairwise_folds(problem, k, folds, rescaling) for k in range(problem.n_tasks)]
@@ -514,11 +519,6 @@ def _rescaling(problem: HoldOutProblem, folds: Sequence[Index]) -> Rescaling | N
     return Rescaling.of(problem.problem.X, folds, row_weights, problem.scaling)
 
 
-def _is_dual(problem: HoldOutProblem) -> bool:
-    """Whether there are fewer rows than features: rescaled rows have another kernel matrix."""
-    return problem.problem.space.direct_form(problem.problem.X) == "dual"
-
-
 def ridge_folds(
     rows: Coordinates,
     y: Array,
@@ -560,27 +560,30 @@ def ridge_folds(
         F = F - F.mean(axis=0)
     laplacian = Laplacian.of_all_pairs(m, 1)  # lam / 1 is mu
     for f, lam in zip(out, lams, strict=True):
-        for mu, same in _by_strength(folds, m, lam, strength):
-            close = False
+        mus = [strength(lam, m - len(fold)) for fold in folds]
+        for mu in set(mus):  # folds that leave the same number of rows share a factorization
+            same, close = [folds[k] for k, own in enumerate(mus) if own == mu], False
             if K is None:
                 P: DenseP | LowRankP = LowRankP.of(F, laplacian, mu)
                 close = mu < CLOSE * float((F**2).sum())
             else:
                 P = DenseP.of(centred(on.copy(K)), laplacian, mu)
             Py = P.times(t)
-            for fold in same:
-                block = P.block(fold)
-                if close:
-                    check_digits(1.0, float(on.eigh(on.copy(block))[0][0]))
-                e = on.solve(block, Py[fold])  # y - f of the fit without the fold
-                if add_intercept:
-                    f[fold] = t[fold] - e + mean
-                else:
-                    assert K is not None
-                    a_rest = (Py - P.dense()[:, fold] @ e) / mu
-                    f[fold] = K[fold] @ a_rest
-                    if rows.shift is not None:
-                        f[fold] += rows.shift @ a_rest
+            e = fold_residuals(P, Py, same, close=close)  # y - f of the fit without the fold
+            if add_intercept:
+                scores = t - e
+            else:
+                assert K is not None
+                assert isinstance(P, DenseP)
+                scores = on.zeros(*t.shape)
+                for fold in same:
+                    a_rest = (Py - P.P[:, fold] @ e[fold]) / mu
+                    beside = 0.0 if rows.shift is None else rows.shift @ a_rest
+                    scores[fold] = K[fold] @ a_rest + beside
+            held = np.concatenate(same)
+            codes = np.repeat(np.arange(len(same)), [len(fold) for fold in same])
+            size = (abs(t) + abs(e))[held]
+            f[held] = settled_rows(scores[held], size, codes, P.tied) + add_intercept * mean
     return out
 
 
@@ -618,23 +621,6 @@ def _by_sums(
     return out
 
 
-def _by_strength(
-    folds: Sequence[Index], m: int, lam: float, strength: Strength
-) -> list[tuple[float, list[Index]]]:
-    """Folds by mu: folds that leave the same number of rows share a factorization."""
-    groups: dict[float, list[Index]] = {}
-    for fold in folds:
-        groups.setdefault(strength(lam, m - len(fold)), []).append(fold)
-    return list(groups.items())
-
-
-def _refits(problem: HoldOutProblem, folds: Sequence[Index], rescaling: Rescaling | None) -> Array:
-    """Refit without each fold, in the coordinates of all rows, rescaled if they can be."""
-    out = backend_of(problem.y).empty(len(problem.alphas), *problem.y.shape)
-    _refit_folds(problem, folds, rescaling, np.arange(len(folds)), out)
-    return out
-
-
 def _refit_folds(
     problem: HoldOutProblem,
     folds: Sequence[Index],
@@ -642,15 +628,24 @@ def _refit_folds(
     chosen: Index,
     out: Array,
 ) -> None:
+    """Refit without each chosen fold, in the coordinates of all rows, rescaled if they can be."""
     loss, groups, on = problem.loss, problem.groups, backend_of(problem.y)
-    y = problem.by_output(problem.y)
+    y, X = problem.by_output(problem.y), problem.problem.X
     for k in chosen.tolist():
         fold = folds[k]
         rest = np.setdiff1d(np.arange(len(y)), fold)
-        if rescaling is None:
-            space, train, test = _refit_rows(problem, rest, fold)
+        space: FeatureSpace | KernelSpace = FeatureSpace()
+        if rescaling is not None:
+            scale = on.array(rescaling.deviations[k])
+            offset = on.array(rescaling.offset * (not loss.has_intercept))
+            train, test = on.rows(X, rest) / scale, (on.rows(X, fold) + offset) / scale
+        elif problem.coordinates.kernel is None:
+            train, test = (problem.coordinates.features[rows] for rows in (rest, fold))
         else:
-            space, train, test = _rescaled_rows(problem, rest, fold, rescaling, k)
+            K, shift = problem.coordinates.kernel, problem.coordinates.shift
+            space = KernelSpace(Precomputed())
+            train, test = K[rest][:, rest], K[fold][:, rest]
+            test = test if shift is None else test + shift[rest]
         tasks = loss.tasks(y[rest], groups.take(rest))
         loss.check_learnable([task.graph.n_pairs for task in tasks], len(rest), groups.n_groups)
         fit = Problem(train, tasks, loss, space).solve(problem.lams)
@@ -659,32 +654,12 @@ def _refit_folds(
             out[a, fold] = scores.reshape(len(fold), -1)
 
 
-def _rescaled_rows(
-    problem: HoldOutProblem, rest: Index, fold: Index, rescaling: Rescaling, k: int
-) -> tuple[Space, Any, Any]:
-    """A space, training rows and held-out rows, standardized without fold k."""
-    X, on, scale = problem.problem.X, backend_of(problem.problem.X), rescaling.deviations[k]
-    divisor = on.array(scale)
-    offset = on.array(0.0 * scale if problem.loss.has_intercept else rescaling.offset)
-    return FeatureSpace(), on.rows(X, rest) / divisor, (on.rows(X, fold) + offset) / divisor
-
-
-def _refit_rows(problem: HoldOutProblem, rest: Index, fold: Index) -> tuple[Space, Any, Any]:
-    """A space, training rows and held-out rows, in the coordinates of all rows."""
-    rows = problem.coordinates
-    if rows.kernel is None:
-        return FeatureSpace(), rows.features[rest], rows.features[fold]
-    train, test = rows.kernel[rest][:, rest], rows.kernel[fold][:, rest]
-    test = test if rows.shift is None else test + rows.shift[rest]
-    return KernelSpace(Precomputed()), train, test
-
-
 CHOICE_TOL, CHOICE_STEPS = 1e-3, 100  # of conjugate gradients
 
 
 def sampled_rows(
     problem: HoldOutProblem, some: Index, mus: Sequence[float]
-) -> Iterator[SampledRows]:
+) -> Iterator[tuple[DenseP, Array]]:
     """P and P y of some rows, if all rows are one ranking whose pairs all count."""
     inner, y = problem.problem, problem.y
     y = y - y.mean(axis=0)
@@ -704,26 +679,33 @@ def _regression_moments(problem: HoldOutProblem, system: System) -> list[Centred
     return [system.coordinate_moments(system.moments(X, task, loss)) for task in tasks]
 
 
-def queries_of_kernel(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
-    """Some queries of a kernel matrix, one at a time, shape (n_alphas, n, n_outputs)."""
-    on, K, some = backend_of(problem.y), problem.coordinates.kernel, np.concatenate(folds)
-    assert K is not None
+def sampled_folds(problem: HoldOutProblem, folds: Sequence[Index]) -> Array:
+    """Some queries of a kernel matrix, or rows of a regression, shape (n_alphas, n, n_outputs).
+
+    Rankers have predictions up to a constant in each query. See `dual_folds`: only the diagonal
+    block of the rows of all folds is needed.
+    """
+    on, some = backend_of(problem.y), np.concatenate(folds)
+    sizes = [len(fold) for fold in folds]
+    parts, codes = np.split(np.arange(len(some)), np.cumsum(sizes)[:-1]), np.arange(len(folds))
+    codes, y = np.repeat(codes, sizes), problem.y[some]
+    out = on.empty(len(problem.alphas), *y.shape)
     if problem.loss.has_intercept:
-        residuals = []
-        for P, Py in sampled_rows(problem, some, problem.lams):
-            ends = np.cumsum([len(fold) for fold in folds])
-            parts = [slice(end - len(fold), end) for fold, end in zip(folds, ends, strict=True)]
-            residuals.append(on.xp.concatenate([on.solve(P[q, q], Py[q]) for q in parts]))
-    else:
-        by_task = [
-            kernel_query_residuals(
-                on.copy(K), problem.graph(k), problem.targets(k), folds, problem.lams
-            )
-            for k in range(problem.n_tasks)
-        ]
-        residuals = [on.xp.concatenate(parts, axis=1) for parts in zip(*by_task, strict=True)]
-    predictions: Array = problem.y[some] - on.xp.stack(residuals)
-    return predictions
+        for f, (P, Py) in zip(out, sampled_rows(problem, some, problem.lams), strict=True):
+            e = fold_residuals(P, Py, parts)
+            f[:] = settled_rows(y - e, abs(y) + abs(e), codes, P.tied)
+        return out
+    for task in range(problem.n_tasks):
+        columns, graph, K = problem.columns(task), problem.graph(task), problem.coordinates.kernel
+        assert K is not None
+        t, M = graph.root_target(problem.targets(task)), lifted_root_kernel(on.copy(K), graph)
+        for f, (N, z) in zip(out, last_rows(M, t, some, problem.lams), strict=True):
+            v = on.zeros(*t.shape)
+            v[some] = fold_residuals(N, z, parts)
+            e = graph.root_inverse(v)[some]
+            size = abs(y[:, columns]) + abs(e)
+            f[:, columns] = settled_rows(y[:, columns] - e, size, codes, N.tied)
+    return out
 
 
 def folds_by_sums(problem: HoldOutProblem, folds: Sequence[Index], *, one_ranking: bool) -> Array:
@@ -775,9 +757,8 @@ def refitted_folds(
     """
     inner = problem.problem
     loss = PairLoss() if problem.loss.has_intercept else problem.loss
+    one_ranking = one_ranking or problem.loss.has_intercept
     groups = QueryGroups.of(None, inner.n_rows) if one_ranking else inner.groups
-    if problem.loss.has_intercept:
-        groups = QueryGroups.of(None, inner.n_rows)
     y, rests = problem.by_output(problem.y), []
     for fold in folds:
         left = without_rows(groups, fold).with_row_weights(inner.row_weights)
@@ -839,16 +820,9 @@ def _step_scores(
     return alphas[solved], by_part
 
 
-class SampledRows(NamedTuple):
-    """P and P y of some rows of a regression at one mu, where P is as in pair_systems.py."""
-
-    P: Array
-    Py: Array
-
-
 def feature_sample(
     moments: CentredMoments, F: Array, y: Array, mus: Sequence[float]
-) -> Iterator[SampledRows]:
+) -> Iterator[tuple[DenseP, Array]]:
     """P = I - 11'/n - F V diag(1 / (s + mu)) V'F' for some rows F, from the moments of all n rows.
 
     `y` has the labels of these rows, less the mean of all labels. One eigendecomposition.
@@ -862,12 +836,12 @@ def feature_sample(
         shrunk = W / (s + mu)
         P = on.matmul(-shrunk, W.T)
         P -= 1.0 / moments.n_rows
-        yield SampledRows(on_diagonal(P, on.zeros(len(P)) + 1.0), y - shrunk @ products)
+        yield DenseP(on_diagonal(P, on.zeros(len(P)) + 1.0), TIED), y - shrunk @ products
 
 
 def kernel_sample(
     kernel: Array, y: Array, some: Index, mus: Sequence[float]
-) -> Iterator[SampledRows]:
+) -> Iterator[tuple[DenseP, Array]]:
     """mu (K + mu I)^-1 on some rows, without the constant vector; `y` is centred.
 
     The eigenvalue of the constant vector, which is 0, is raised to the size of the others, as in
@@ -877,29 +851,12 @@ def kernel_sample(
     n, scale = len(K), float(abs(K.diagonal()).max())
     K += scale / n
     for mu, (N, z) in zip(mus, last_rows(K, y, some, mus), strict=True):
-        yield SampledRows(mu * N - mu / (mu + scale) / n, mu * z)
-
-
-def kernel_query_residuals(
-    K: Array, graph: QueryGraph, y: Array, folds: Sequence[Index], lams: Sequence[float]
-) -> Iterator[Array]:
-    """y - f for the rows of folds, by fits without their fold, up to a constant in each query.
-
-    See `dual_folds`. Only the diagonal block of the rows of all folds is needed; K is overwritten.
-    """
-    on, t = backend_of(K), graph.root_target(y)
-    some, ends = np.concatenate(folds), np.cumsum([len(fold) for fold in folds])
-    parts = [slice(end - len(fold), end) for fold, end in zip(folds, ends, strict=True)]
-    for N, z in last_rows(lifted_root_kernel(K, graph), t, some, lams):
-        v = on.zeros(*t.shape)
-        for fold, part in zip(folds, parts, strict=True):
-            v[fold] = on.solve(N[part, part], z[part])
-        yield graph.root_inverse(v)[some]
+        yield DenseP(mu * N.P - mu / (mu + scale) / n, N.tied), mu * z
 
 
 def last_rows(
     M: Array, t: Array, some: Index, lams: Sequence[float]
-) -> Iterator[tuple[Array, Array]]:
+) -> Iterator[tuple[DenseP, Array]]:
     """(N[some][:, some], (N t)[some]) for N = (M + lam I)^-1 and each lam.
 
     Without the other rows, M + lam I becomes its Schur complement S, and N[some][:, some] is S^-1.
@@ -907,7 +864,7 @@ def last_rows(
     rows are reduced to band form once, and r n^2 flops give S. Raises `LinAlgError` if M + lam I is
     not definite.
     """
-    on, n = backend_of(M), len(some)
+    on, n, norm = backend_of(M), len(some), float(abs(M.diagonal()).sum())
     rest = np.setdiff1d(np.arange(len(M)), some)
     own = on.xp.hstack((M[some[:, None], some], t[some]))
     other = on.contiguous(on.xp.hstack((M[rest[:, None], some], t[rest])))
@@ -917,7 +874,8 @@ def last_rows(
         N = on.inverse_definite(on.contiguous(left[:, :n]), lam)
         if N is None:
             raise _indefinite()
-        yield N, on.matmul(N, on.contiguous(left[:, n:]))
+        tied = rounding_error(norm, float(N.diagonal().max()))
+        yield DenseP(N, tied), on.matmul(N, on.contiguous(left[:, n:]))
 
 
 def _halves(M: Array, Z: Array, lams: Sequence[float]) -> Iterator[Array]:

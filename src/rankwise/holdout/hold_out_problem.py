@@ -42,6 +42,7 @@ from rankwise.problem import (
 )
 from rankwise.scaling import Scaling
 
+BLOCK = 2**17  # numbers of the rows of sets that are held out side by side, in a cache
 LARGEST = 1e70  # its fourth power does not overflow
 LEAST = 1e-300  # smallest quotient of labels and alphas
 
@@ -285,6 +286,20 @@ class Items:
 
 
 Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items | Cells
+
+
+def alike(sets: Sequence[Index], width: int) -> Iterator[tuple[Index, Index]]:
+    """(numbers of some sets, rows of each of them), for sets of the same size.
+
+    There are about BLOCK numbers at a time, if a row has `width` numbers.
+    """
+    sizes = np.array([len(one) for one in sets], dtype=np.intp)
+    for size in np.unique(sizes).tolist():
+        same = np.flatnonzero(sizes == size)
+        step = max(1, BLOCK // max(1, size * width))
+        for start in range(0, len(same), step):
+            some = same[start : start + step]
+            yield some, np.stack([sets[k] for k in some])
 
 
 def choose_pairs(

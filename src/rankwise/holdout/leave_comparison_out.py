@@ -19,7 +19,7 @@ from rankwise.backends.arrays import EPS, Array, Index, Loader, backend_of, to_h
 from rankwise.backends.parallel import blas_threads_for
 from rankwise.errors import DataError
 from rankwise.graph.preference_graph import ComparisonGraph
-from rankwise.holdout.hold_out_problem import CLOSE, check_digits
+from rankwise.holdout.hold_out_problem import CLOSE, alike, check_digits
 from rankwise.problem import FeatureSystem, Problem
 from rankwise.solvers.ridge_path import SMALL, solve_ridge_path
 
@@ -144,16 +144,12 @@ class HeldComparisons:
         excess = None if self.excess is None else [self.excess(one) for one in sets]
         if len(small):
             for which, fits in self._fits(lams):
-                for size in np.unique(sizes[small]).tolist():
-                    alike = small[sizes[small] == size]
-                    step = max(1, STACKED // max(1, size * d))
-                    for start in range(0, len(alike), step):
-                        chosen = alike[start : start + step]
-                        listed = np.stack([sets[k] for k in chosen])
-                        places = ends[chosen, None] - size + np.arange(size)
-                        more = None if excess is None else np.stack([excess[k] for k in chosen])
-                        found = self._without(fits, listed, [lams[k] for k in which], more)
-                        out[np.array(which)[:, None], places.ravel()] = found
+                for part, listed in alike([sets[k] for k in small.tolist()], d):
+                    chosen, size = small[part], listed.shape[1]
+                    places = ends[chosen, None] - size + np.arange(size)
+                    more = None if excess is None else np.stack([excess[k] for k in chosen])
+                    found = self._without(fits, listed, [lams[k] for k in which], more)
+                    out[np.array(which)[:, None], places.ravel()] = found
         for k in np.flatnonzero(sizes > d).tolist():
             out[:, ends[k] - sizes[k] : ends[k]] = self._without_many(sets[k], lams)
         return out

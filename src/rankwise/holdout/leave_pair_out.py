@@ -112,7 +112,7 @@ def _all_pairs_count(
     n = len(query.rows)
     system = ranking_system(query, loss, lam, n - 2)
     if system is not None and pairs is None:
-        for start, P in system.P.blocks():
+        for start, P in system.blocks():
             given = P, start, system.diagonal, system.y, system.Py, system.P.tied
             yield PairDifferences(*block_differences(*given))
         return
@@ -207,7 +207,7 @@ def _one_system(
 def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Array:
     """The update of `_one_system`, and (ii) of pair_systems.py for the pairs of each line."""
     on, (b, s), n_left = backend_of(system.y), block.rows.shape, system.laplacian.n_left
-    P, Py = system.of_lines(block.rows)
+    P, Py = system.P.block(block.rows), system.Py[block.rows]
     side = np.repeat(np.arange(len(block.sizes)), block.sizes)  # the level of each column
     same = (side[:, None] == side).astype(float)
     d = n_left - np.array(block.sizes, float)
@@ -649,7 +649,8 @@ def _by_one_system(problem: HoldOutProblem, compared: Array) -> Right:
         system = ranking_system(one_ranking(problem, 0), problem.loss, lam, n - 3)
     if system is None:  # all predictions are tied
         return lambda row: 0.5 * float(np.delete(np.delete(compared, row, 0), row, 1).sum()) / 2
-    P, y, Py = (np.ascontiguousarray(to_host(M)) for M in (system.P.dense(), system.y, system.Py))
+    P = system.P.upper(0, n)
+    P, y, Py = (np.ascontiguousarray(to_host(M)) for M in (P, system.y, system.Py))
     if not np.isfinite(Py).all():
         raise lost_in_rounding()
     tied = system.P.tied

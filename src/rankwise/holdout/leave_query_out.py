@@ -24,8 +24,8 @@ from rankwise.backends.jit import BlasRoutine, compiled
 from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
-from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, check_digits, not_definite
-from rankwise.holdout.pair_differences import TIED
+from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, alike, check_digits, not_definite
+from rankwise.holdout.pair_differences import TIED, rounding_error, settled_rows
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
 
@@ -65,27 +65,46 @@ def dual_folds(
     k = sums.T / on.array(sizes)
     k = graph.root(k if shift is None else k + shift[:, None])  # R K 1_q / n_q for each group q
     t = graph.root_target(y)
-    M = lifted_root_kernel(K, graph)
+    M, centred = lifted_root_kernel(K, graph), graph.root_inverse(t)
     out = on.empty(len(lams), *y.shape)
     for f, N in zip(out, resolvents(M, lams, k), strict=True):
         z = N.apply(t)
-        v, means = on.zeros(*t.shape), on.matmul(k.T, z)
+        v, means = fold_residuals(N, z, folds), on.matmul(k.T, z)
         for fold in folds:
-            v[fold] = on.solve(N.block(fold), z[fold])
             inside = np.unique(group[fold])
             means[inside] -= N.cross(fold, inside).T @ v[fold]
-        f[:] = graph.root_inverse(t - v) + means[group]
+        e = graph.root_inverse(v)
+        f[:] = settled_rows(centred - e, abs(centred) + abs(e), group, N.tied) + means[group]
     return out
+
+
+def fold_residuals(P: Any, Py: Array, folds: Sequence[Index], *, close: bool = False) -> Array:
+    """e_U = P_UU^-1 (P y)_U for each fold U; 0 for rows of no fold.
+
+    `close`: whether P_UU may be singular up to rounding errors, so that this is checked.
+    """
+    on = backend_of(Py)
+    e = on.zeros(*Py.shape)
+    for _, rows in alike(folds, len(Py)):
+        blocks = P.block(rows)
+        if close:
+            check_digits(1.0, float(on.xp.linalg.eigvalsh(blocks).min()))
+        e[rows] = on.solve(blocks, Py[rows])
+    return e
 
 
 @dataclass(frozen=True)
 class Resolvent:
-    """N = (M + lam I)^-1 = V diag(shares) V', and products V'C."""
+    """N = (M + lam I)^-1 = V diag(shares) V', and products V'C.
+
+    `tied` is about the relative error of differences of predictions.
+    """
 
     lam: float
     V: Array
     shares: Array
     rotated_C: Array
+    tied: float
 
     def apply(self, t: Array) -> Array:
         """N t."""
@@ -93,9 +112,9 @@ class Resolvent:
         return on.matmul(self.V, self.shares[:, None] * on.matmul(self.V.T, t))
 
     def block(self, rows: Index) -> Array:
-        """N[rows][:, rows]."""
+        """N[rows][:, rows] for the rows of a fold, or of each of several folds."""
         part = self.V[rows]
-        return (part * self.shares) @ part.T
+        return (part * self.shares) @ part.mT
 
     def cross(self, rows: Index, columns: Index) -> Array:
         """``N[rows] @ C[:, columns]``."""
@@ -141,7 +160,9 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
             raise not_definite(on.copy(M), min(lams))
         check_digits(trace, least)
         rotated = on.matmul(V.T, on.contiguous(C))
-        yield from (Resolvent(lam, V, 1.0 / (s + lam), rotated) for lam in lams)
+        for lam in lams:
+            error = rounding_error(trace, 1.0 / (max(0.0, float(s[0])) + lam))
+            yield Resolvent(lam, V, 1.0 / (s + lam), rotated, error)
         return
     for lam in lams:
         shifted = on.copy(M)
@@ -151,8 +172,10 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
             raise not_definite(on.copy(M), lam)
         V = on.contiguous(on.solve_triangular(factor, on.eye(len(M))).T)
         shares = on.zeros(len(M)) + 1.0
-        check_digits(trace, 1.0 / float((V**2).sum(axis=1).max()))
-        yield Resolvent(lam, V, shares, on.matmul(V.T, on.contiguous(C)))
+        largest = float((V**2).sum(axis=1).max())
+        check_digits(trace, 1.0 / largest)
+        error = rounding_error(trace, largest)
+        yield Resolvent(lam, V, shares, on.matmul(V.T, on.contiguous(C)), error)
 
 
 @dataclass(frozen=True, eq=False)
@@ -438,22 +461,14 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
     """Z'Z and Z't of each fold."""
     on, n = backend_of(Z), Z.shape[1]
     A, b = on.zeros(len(folds), n, n), on.zeros(len(folds), n, t.shape[1])
-    sizes = np.array([len(fold) for fold in folds])
-    step = max(1, on.block_bytes(STACK_BYTES) // (8 * (n + t.shape[1]) * int(sizes.max())))
 
-    def fill(start: int) -> None:
-        part = slice(start, start + step)
-        longest = np.arange(sizes[part].max())
-        real = longest < sizes[part, None]
-        rows = np.zeros(real.shape, dtype=np.intp)
-        rows[real] = np.concatenate(folds[part])
-        Z_U, t_U = Z[on.index(rows)], t[on.index(rows)]
-        if not real.all():
-            Z_U[on.index(~real)] = 0.0
-        A[part], b[part] = Z_U.mT @ Z_U, Z_U.mT @ t_U
+    def fill(part: tuple[Index, Index]) -> None:
+        some, rows = map(on.index, part)
+        Z_U, t_U = Z[rows], t[rows]
+        A[some], b[some] = Z_U.mT @ Z_U, Z_U.mT @ t_U
 
     threads = threads_for(Z.shape[0] * n) if on.is_host else 1
-    map_in_threads(fill, range(0, len(folds), step), threads)
+    map_in_threads(fill, list(alike(folds, n + t.shape[1])), threads)
     return A, b
 
 
@@ -525,7 +540,6 @@ def dual_conditionals(
     """
     on, t = backend_of(K), graph.root_target(y)
     M = lifted_root_kernel(K, graph)
-    error = EPS * float(abs(M.diagonal()).sum()) / 4  # times 1 / lam, at most
     queries = [(rows, graph.take(rows)) for rows in query_rows(graph)]
     for k, N in enumerate(resolvents(M, lams, t)):
         z = N.apply(t)
@@ -540,8 +554,8 @@ def dual_conditionals(
             kernel = (kernel + kernel.T) / 2
             weight = query_weight(graph, rows)
             labels = y[rows] - y[rows[0]]  # exact, also far from zero
-            given: Any = {"weight": weight, "tied": max(TIED, error / N.lam)}
-            yield k, Conditional(rows, labels - target, target, kernel=kernel, **given)
+            f = labels - target
+            yield k, Conditional(rows, f, target, kernel=kernel, weight=weight, tied=N.tied)
 
 
 def primal_conditionals(

@@ -15,12 +15,17 @@ from typing import Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, backend_of
+from rankwise.backends.arrays import EPS, Array, Index, backend_of, to_host
 from rankwise.backends.jit import compiled, inlined
 
 FEW_ENTRIES = 2**19  # of a matrix, up to which slopes need no compiled loop
 FEW_PAIRS = 2**14  # predictions of pairs, up to which nothing is worth compiling
 TIED = 2.0**-46  # a difference of rounding errors, relative to the terms that cancel
+
+
+def rounding_error(norm: float, largest: float) -> float:
+    """About the relative error of differences, from the norms of a matrix and of its inverse."""
+    return max(TIED, EPS * norm * largest / 4)
 
 
 def settled(difference: Array, size: Array | float, tied: float = TIED) -> Array:
@@ -36,6 +41,30 @@ def settled(difference: Array, size: Array | float, tied: float = TIED) -> Array
     """
     on = backend_of(difference)
     return on.array(on.xp.where(abs(difference) <= tied * size, 0.0, difference))
+
+
+def settled_rows(f: Array, size: Array, codes: Index, tied: float = TIED) -> Array:
+    """`settled` for the rows of each group: values of about the same size become equal.
+
+    Every value becomes the next smaller one, if they differ by no more than rounding errors of the
+    largest terms of the group.
+
+    Examples
+    --------
+    >>> f = np.array([[0.5], [0.3], [0.1 + 0.2], [0.3]])
+    >>> settled_rows(f, abs(f), np.array([0, 0, 0, 1])).ravel().tolist()
+    [0.5, 0.3, 0.3, 0.3]
+    """
+    values, largest = np.array(to_host(f)), np.zeros((int(codes.max()) + 1, f.shape[1]))
+    np.maximum.at(largest, codes, to_host(size))
+    for column, most in zip(values.T, largest.T, strict=True):
+        order = np.lexsort((column, codes))
+        ordered, group = column[order], codes[order]
+        with np.errstate(invalid="ignore"):
+            close = np.diff(ordered) <= 2.0 * tied * most[group[1:]]
+        starts = np.append(True, (np.diff(group) != 0) | ~close)
+        column[order] = ordered[np.maximum.accumulate(np.where(starts, np.arange(len(f)), 0))]
+    return backend_of(f).array(values)
 
 
 def block_differences(

@@ -50,7 +50,12 @@ from rankwise.holdout.hold_out_problem import (
     not_definite,
 )
 from rankwise.holdout.leave_query_out import Conditional
-from rankwise.holdout.pair_differences import TIED, block_losses, listed_differences
+from rankwise.holdout.pair_differences import (
+    TIED,
+    block_losses,
+    listed_differences,
+    rounding_error,
+)
 
 Result = TypeVar("Result")
 
@@ -138,7 +143,7 @@ class DenseP:
             P[rows] -= sums[rows, None] * (sums / sums.sum())
 
         _in_spans(subtract, P)
-        return cls(P, max(TIED, EPS * trace * largest / 4))
+        return cls(P, rounding_error(trace, largest))
 
     @property
     def diagonal(self) -> Array:
@@ -154,12 +159,7 @@ class DenseP:
         return self.P[first[:, None], second]
 
     def block(self, rows: Index) -> Array:
-        return self.P[rows[:, None], rows]
-
-    def blocks(self) -> Iterator[tuple[int, Array]]:
-        """(start, block) of the upper triangle: rows and columns from index `start` on."""
-        for start, stop in _spans(backend_of(self.P), len(self.P)):
-            yield start, self.upper(start, stop)
+        return self.P[rows[..., None], rows[..., None, :]]
 
     def upper(self, start: int, stop: int) -> Array:
         """Rows start:stop, from column `start` on."""
@@ -168,9 +168,6 @@ class DenseP:
     def level_sums(self, level: Index, n_levels: int) -> Array:
         """The sum of the rows of each level."""
         return backend_of(self.P).group_sums(level, n_levels, self.P)
-
-    def dense(self) -> Array:
-        return self.P
 
 
 @dataclass(frozen=True)
@@ -226,13 +223,11 @@ class LowRankP:
         return backend_of(self.d).matmul(-self.left[first], self.right[second].T)
 
     def block(self, rows: Index) -> Array:
-        """Entries of all rows of a fold."""
-        return on_diagonal(self.grid(rows, rows), self.d[rows])
-
-    def blocks(self) -> Iterator[tuple[int, Array]]:
-        """(start, block) of the upper triangle: rows and columns from index `start` on."""
-        for start, stop in _spans(backend_of(self.left), len(self.left)):
-            yield start, self.upper(start, stop)
+        """Entries of all rows of a fold, or of each of several folds."""
+        found = -self.left[rows] @ self.right[rows].mT
+        every = np.arange(rows.shape[-1])
+        found[..., every, every] += self.d[rows]
+        return backend_of(found).array(found)
 
     def upper(self, start: int, stop: int) -> Array:
         """Rows start:stop, from column `start` on."""
@@ -244,9 +239,6 @@ class LowRankP:
         on = backend_of(self.left)
         own = on.array(np.arange(n_levels)[:, None] == level) * self.d
         return own - on.matmul(on.group_sums(level, n_levels, self.left), self.right.T)
-
-    def dense(self) -> Array:
-        return on_diagonal(-self.left @ self.right.T, self.d)
 
 
 @dataclass(frozen=True, eq=False)
@@ -359,22 +351,19 @@ class PairSystem:
         loss, compared = (sum(values) for values in zip(*parts, strict=True))  # of halves: exact
         return np.asarray(loss), np.asarray(compared)
 
-    def of_lines(self, rows: Index) -> tuple[Array, Array]:
-        """P and P y of the rows of each line: (n_lines, s, s) and (n_lines, s, n_outputs)."""
-        b, s = rows.shape
-        first, second = np.repeat(rows, s, axis=1).ravel(), np.tile(rows, s).ravel()
-        return self.P.entries(first, second).reshape(b, s, s), self.Py[rows.ravel()].reshape(
-            b, s, -1
-        )
+    def blocks(self) -> Iterator[tuple[int, Array]]:
+        """(start, block) of the upper triangle of P: rows and columns from index `start` on."""
+        for start, stop in _spans(backend_of(self.y), len(self.y)):
+            yield start, self.P.upper(start, stop)
 
     def without(self, rows: Index) -> Array:
         """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs)."""
-        P, Py = self.of_lines(rows)
+        P, Py = self.P.block(rows), self.Py[rows]
         if self.close:
             root = np.sqrt(self.laplacian.diagonal)[rows]
             scaled = to_host(P) / (root[:, :, None] * root[:, None])
             self._check_eigenvalues(np.linalg.eigvalsh(scaled))
-        e, f = backend_of(P).solve(P, Py), self.f[rows.ravel()].reshape(Py.shape)
+        e, f = backend_of(P).solve(P, Py), self.f[rows]
         if self.laplacian.ties:
             return f - e
         S = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]

@@ -83,7 +83,7 @@ def permuted_errors(problem: HoldOutProblem, labels: Array, units: QueryGroups) 
         if not on.is_finite(Py):
             raise lost_in_rounding()
         agreement, tied = on.zeros(y.shape[1]), system.P.tied * spread
-        for start, P in system.P.blocks():
+        for start, P in system.blocks():
             u, v = block_slopes(P, start, system.diagonal)
             if not on.is_host:
                 _agreement_on_device(u, v, start, ends, Y, y, Py, tied, agreement)

@@ -26,6 +26,7 @@ from rankwise.holdout.hold_out_problem import (
     OF_FOLD,
     HoldOutProblem,
     Pairs,
+    alike,
     check_digits,
     column_size,
 )
@@ -34,7 +35,6 @@ from rankwise.holdout.leave_pair_out import PairDifferences
 from rankwise.holdout.leave_query_out import Rescaling
 from rankwise.solvers.signed_ridge import signed_solution
 
-BLOCK = 2**21  # numbers of the rows of units that are held out side by side
 LIST_PAIRS = 2**16  # pairs processed at a time
 
 Mask: TypeAlias = NDArray[np.bool_]
@@ -94,15 +94,16 @@ class SignedRows:
         penalty = np.ones(n)
         penalty[-1] = 0.0 if self.intercept else 1.0
         sizes = np.array([len(unit) for unit in units])
-        few = np.zeros(len(units), dtype=bool) if scales is not None else 2 * sizes <= n
+        few = (2 * sizes <= n) & (scales is None)
+        short = np.flatnonzero(few)
         for k, lam in enumerate(lams):
             M = A + lam * np.diag(penalty)
             for o in range(t.shape[1]):
                 w, free = signed_solution(M, b[:, o], self.signs)
                 factor = cho_factor(M[np.ix_(free, free)], lower=True)
                 starts: dict[int, Mask] = {}  # of units without which other weights are 0
-                for some in _alike(sizes, few, n):
-                    rows = np.stack([units[u] for u in some])
+                for part, rows in alike([units[u] for u in short.tolist()], n):
+                    some = short[part]
                     if lam < CLOSE * float(M.diagonal().sum()):
                         own = Z[rows][:, :, free]
                         rest = np.eye(rows.shape[1]) - _solved(factor, own) @ own.swapaxes(1, 2)
@@ -151,14 +152,6 @@ def _solved(factor: Any, own: Array) -> Array:
         return own
     flat = own.reshape(-1, own.shape[2])
     return np.asarray(cho_solve(factor, flat.T, check_finite=False).T.reshape(own.shape))
-
-
-def _alike(sizes: Index, chosen: Mask, n: int) -> Iterator[Index]:
-    """Chosen units of the same size, some at a time."""
-    for size in np.unique(sizes[chosen]).tolist():
-        same = np.flatnonzero(chosen & (sizes == size))
-        step = max(1, BLOCK // (n * max(size, 1)))
-        yield from (same[start : start + step] for start in range(0, len(same), step))
 
 
 def dense_rows(problem: HoldOutProblem) -> Array:

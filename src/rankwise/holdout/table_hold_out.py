@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from rankwise.backends.arrays import Array, Index, to_host
+from rankwise.backends.arrays import Array, Index
 from rankwise.errors import DataError
 from rankwise.holdout.scores import HeldOutScores, score_predictions
 from rankwise.parameters import Choice, check_value
@@ -16,7 +16,6 @@ from rankwise.parameters import Choice, check_value
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-FORMULAS = "The table is complete: a formula turns the fit to all cells into each fit without some."
 WITHIN = {"columns": "rows", "rows": "columns", "all": "all"}
 """Where cells are compared, by what competes."""
 
@@ -61,37 +60,6 @@ def _members(fold: Index) -> Iterator[Any]:
     """A mask for each fold."""
     for k in range(int(fold.max()) + 1):
         yield fold == k
-
-
-class CellProblem(Protocol):
-    """What the engine needs of a table: its cells, and fits without some of them."""
-
-    @property
-    def alphas(self) -> Array: ...
-
-    @property
-    def Y(self) -> Array:
-        """The scores; NaN for missing cells."""
-
-    @property
-    def compare(self) -> str: ...
-
-    @property
-    def shared(self) -> tuple[str, ...]:
-        """What was computed from all rows and columns."""
-
-    def why_refits(self, plan: Cells) -> str | None:
-        """Why there is no formula, in words; None if there is one."""
-
-    def without(self, plan: Cells) -> Array:
-        """Held-out scores by a formula, of shape (n_alphas, n_rows, n_columns)."""
-
-    def refitted(self, kept: Array) -> tuple[Array, Array] | None:
-        """Scores of all given cells by a fit to some of them, of shape (n_alphas, n_given).
-
-        Beside them, the relative residual for each alpha. `kept` is a mask of the given cells;
-        None: they have nothing to rank.
-        """
 
 
 @dataclass(frozen=True, eq=False)
@@ -213,23 +181,3 @@ class TableHoldOut:
 
         k = self.score().best_index if k is None else k
         return plot_table(self.Y, self.predictions[k], **{"compare": self.compare, **options})
-
-
-def hold_out_cells(problem: CellProblem, plan: Cells) -> TableHoldOut:
-    """Predict the cells that a plan holds out, by a formula if there is one, or by refits."""
-    Y, why = to_host(problem.Y), problem.why_refits(plan)
-    residuals = np.zeros(len(problem.alphas))
-    if why is None:
-        found = np.asarray(to_host(problem.without(plan)))
-    else:
-        given = np.isfinite(Y)
-        found = np.full((len(problem.alphas), *Y.shape), np.nan)
-        for kept, held in plan.splits(Y.shape):
-            refit = problem.refitted(kept[given])
-            if refit is not None:
-                found[:, held & given] = refit[0][:, held[given]]
-                residuals = np.maximum(residuals, refit[1])
-    return TableHoldOut(
-        problem.alphas, found, Y, plan, problem.compare, why is None, why or FORMULAS,
-        problem.shared, residuals,
-    )  # fmt: skip

@@ -29,16 +29,9 @@ class Reflector:
     V: Array
     T: Array
 
-    def apply(self, Z: Array) -> None:
-        """Z <- (I - V T V') Z, in place."""
-        self._subtract(Z, self.T)
-
-    def apply_transpose(self, Z: Array) -> None:
-        """Z <- (I - V T'V') Z, in place."""
-        self._subtract(Z, self.T.T)
-
-    def _subtract(self, Z: Array, T: Array) -> None:
-        tail = Z[-len(self.V) :]
+    def apply(self, Z: Array, *, transposed: bool = False) -> None:
+        """Z <- (I - V T V') Z, or (I - V T'V') Z, in place."""
+        tail, T = Z[-len(self.V) :], self.T.T if transposed else self.T
         tail -= matmul(self.V, matmul(T, matmul(self.V.T, tail)))
 
 
@@ -89,7 +82,7 @@ class BandForm:
         """Q'Z, a C-ordered array."""
         rotated = np.array(Z, order="C")
         for reflector in self.reflectors:
-            reflector.apply_transpose(rotated)
+            reflector.apply(rotated, transposed=True)
         return rotated
 
     def solve_half(self, rotated: Array, lam: float) -> Array:

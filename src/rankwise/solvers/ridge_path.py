@@ -283,13 +283,8 @@ def solve_ridge_path(
 
 def rounding_floor(M: Array) -> float:
     """The size of eigenvalues of M that rounding errors alone can cause, at least `TINY`."""
-    return diagonal_floor(M.diagonal())
-
-
-def diagonal_floor(diagonal: Array) -> float:
-    """`rounding_floor` of a matrix with this diagonal."""
-    n = len(diagonal)
-    return max(n * EPS * float(abs(diagonal).max()), TINY) if n else 0.0
+    n = len(M)
+    return max(n * EPS * float(abs(M.diagonal()).max()), TINY) if n else 0.0
 
 
 @dataclass(frozen=True)

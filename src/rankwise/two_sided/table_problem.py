@@ -12,7 +12,7 @@ import numpy as np
 from rankwise.backends.arrays import Array, Index, backend_of, to_host
 from rankwise.errors import DataError
 from rankwise.graph import PreferenceGraph, QueryGroups
-from rankwise.holdout.table_hold_out import WITHIN, Cells
+from rankwise.holdout.table_hold_out import WITHIN, Cells, TableHoldOut
 from rankwise.solvers.shifted_cg import ShiftedSolutions
 from rankwise.tables import plural
 from rankwise.two_sided.sides import TrainingSide
@@ -26,6 +26,7 @@ from rankwise.two_sided.table_system import (
 )
 
 HIGHEST, LOWEST, STEP = 1e2, 1e-6, 10.0**0.5  # alphas, relative to the mean square of a cell
+FORMULAS = "The table is complete: a formula turns the fit to all cells into each fit without some."
 N_FOLDS, N_REFITS = 10, 5  # folds by formulas, and by refits
 
 
@@ -195,25 +196,40 @@ class TableProblem:
         products = CellProducts.of(*self.kernels, i, j)
         return solve_cells(products, graph, y, alphas, tol=self.tol, max_iter=self.max_iter)
 
-    def why_refits(self, plan: Cells) -> str | None:
-        """See `CellProblem`."""
-        if self.why_cg is None and plan.cell_fold is None:
-            return None
-        why = self.why_cg or "Cells are held out in folds"
-        return f"{why}: the ranker is refitted without each fold."
+    def hold_out(self, plan: Cells) -> TableHoldOut:
+        """Predict the cells that a plan holds out, by a formula if there is one, or by refits."""
+        why, residuals = self.why_cg, np.zeros(len(self.alphas))
+        if why is None and plan.cell_fold is not None:
+            why = "Cells are held out in folds"
+        if why is None:
+            words, found = FORMULAS, np.asarray(to_host(self._by_formula(plan)))
+        else:
+            words = f"{why}: the ranker is refitted without each fold."
+            found = self._refits(plan, residuals)
+        return TableHoldOut(
+            self.alphas, found, to_host(self.Y), plan, self.compare, why is None, words,
+            self.shared, residuals,
+        )  # fmt: skip
 
-    def refitted(self, kept: Array) -> tuple[Array, Array] | None:
-        """See `CellProblem`."""
-        found = self._solve_cells(kept, self.alphas.tolist())
-        if found is None:
-            return None
-        coefficients = np.zeros((len(kept), len(self.alphas)))
-        coefficients[kept] = np.column_stack(found[0])
-        scores = CellProducts.of(*self.kernels, *self.cells)(coefficients).T
-        return scores, found[1].residuals
+    def _refits(self, plan: Cells, residuals: Array) -> Array:
+        """Scores of the cells of each fold by a fit to the others.
 
-    def without(self, plan: Cells) -> Array:
-        """See `CellProblem`."""
+        `residuals` gets the largest relative residual for each alpha.
+        """
+        Y = to_host(self.Y)
+        given, products = np.isfinite(Y), CellProducts.of(*self.kernels, *self.cells)
+        out = np.full((len(self.alphas), *Y.shape), np.nan)
+        for kept, held in plan.splits(Y.shape):
+            found = self._solve_cells(kept[given], self.alphas.tolist())
+            if found is not None:
+                coefficients = np.zeros((len(self.cells[0]), len(self.alphas)))
+                coefficients[kept[given]] = np.column_stack(found[0])
+                out[:, held & given] = products(coefficients).T[:, held[given]]
+                np.maximum(residuals, found[1].residuals, out=residuals)
+        return out
+
+    def _by_formula(self, plan: Cells) -> Array:
+        """Held-out scores from the fit to all cells, of shape (n_alphas, n_rows, n_columns)."""
         if plan.leave == "cells":
             return self._without_cells()
         by_row, by_column = _parts(plan.row_fold), _parts(plan.column_fold)

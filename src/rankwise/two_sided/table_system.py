@@ -392,7 +392,8 @@ def _parts(n: int, n_parts: int) -> list[tuple[int, int]]:
     return [(start, min(start + step, n)) for start in range(0, n, step)]
 
 
-def _sums_by_row_loop(
+@compiled
+def _sums_by_row(
     G: Array, columns: Index, values: Array, ptr: Index, begin: int, end: int, table: Array
 ) -> None:
     """table[j, i] = sum of v_c G[j, column of c] over the cells c of row i."""
@@ -410,7 +411,8 @@ def _sums_by_row_loop(
                 table[start + k, i] = total[k]
 
 
-def _products_at_cells_loop(
+@compiled
+def _products_at_cells(
     K: Array, table: Array, rows: Index, cells: Index, ptr: Index, begin: int, end: int, out: Array
 ) -> None:
     """out[c] = sum of K[row of c, i] table[j, i] over i, for the cells c of column j."""
@@ -418,10 +420,6 @@ def _products_at_cells_loop(
         line = table[j]
         for k in range(ptr[j], ptr[j + 1]):
             out[cells[k]] = np.dot(K[rows[k]], line)
-
-
-_sums_by_row = compiled(_sums_by_row_loop)
-_products_at_cells = compiled(_products_at_cells_loop)
 
 
 def solve_cells(
