@@ -51,6 +51,7 @@ from rankwise.problem.problem import (
     check_fits,
     check_kernel_fits,
     fits,
+    join_tasks,
     kernel_copies,
     plain,
     solutions_of,
@@ -360,6 +361,16 @@ class FeatureSystem(System):
         if self.signs is not None:
             return solve_signed_path(A, b, alphas, self.signs)
         return super().coordinate_weights(A, b, alphas)
+
+    def solve(
+        self, moments: Sequence[Moments | CentredMoments], alphas: Sequence[float]
+    ) -> list[Solution]:
+        """As for all systems, but in the memory of the moments, which are overwritten."""
+        by_task = []
+        for of_task in moments:
+            found = self.coordinate_weights(of_task.A, of_task.b, alphas)
+            by_task.append([Solution(w, of_task.intercept(w)) for w in found])
+        return join_tasks(by_task)
 
 
 SAMPLE = 10_000  # rows for the quantiles
