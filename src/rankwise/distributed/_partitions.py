@@ -117,6 +117,8 @@ def open_partitions(
     run: Callable[[Sequence[Any]], list[Any]],
 ) -> Partitions:
     """The partitions of any kind of data that `fit` accepts; `run` computes delayed tasks."""
+    if isinstance(data, Partitions):  # of the command line, which has opened them to check them
+        return data
     if isinstance(data, tuple):
         return _of_arrays(data)
     if hasattr(data, "to_delayed") and hasattr(data, "columns"):
