@@ -1,6 +1,6 @@
 """rankwise fit, auto and tune: from a file to a model file.
 
-The rows of the file are in memory, or read block by block, or on workers: see `TrainingFile`.
+The rows of the file are in memory, or read block by block, or on workers: see `RowsToFit`.
 """
 
 from __future__ import annotations
@@ -526,7 +526,7 @@ def conclusions(ranker: Any) -> list[str]:
     return lines
 
 
-class TrainingFile(ABC):
+class RowsToFit(ABC):
     """The rows of a training file.
 
     Attributes
@@ -552,7 +552,7 @@ class TrainingFile(ABC):
         """The fitted ranker, or a path of rankers with each alpha."""
 
 
-class InMemory(TrainingFile):
+class InMemory(RowsToFit):
     """The rows of a file that is read whole."""
 
     def __init__(
@@ -622,7 +622,7 @@ class _Refits:
         return self.rankers[i]
 
 
-class Streamed(TrainingFile):
+class Streamed(RowsToFit):
     """The rows of a file in blocks of whole queries, read as often as needed."""
 
     def __init__(self, path: Path, options: DataOptions) -> None:
@@ -672,7 +672,7 @@ class Streamed(TrainingFile):
             yield
 
 
-class OnWorkers(TrainingFile):
+class OnWorkers(RowsToFit):
     """The rows of a file of which each worker reads parts."""
 
     def __init__(self, path: Path, options: DataOptions, client: Any) -> None:
@@ -710,7 +710,7 @@ class OnWorkers(TrainingFile):
             return distributed.path(ranker, self._parts, alphas, **common)
 
 
-def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> TrainingFile:
+def open_rows(path: Path, options: DataOptions, ranker: Any, client: Any) -> RowsToFit:
     """The rows of a file, on the workers of a client, block by block, or in memory.
 
     Rankers on landmarks read each block once or twice. A file without query ids is one ranking,
