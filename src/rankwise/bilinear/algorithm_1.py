@@ -10,6 +10,10 @@ for t = 1, 2, ..., in the words of the paper and of this file (`advance`):
 4. if t is a multiple of T, move every entry of W towards 0 by λ times the sum of the last T rates
    (`soft`, equation (7)).
 
+`triplets.py` draws the triplets, or takes listed ones in order, and `learn` in
+`bilinear_training.py` passes them to `advance`. The paper iterates until convergence; here, the
+caller sets the number of steps.
+
 Step 4 would touch all of W. It is not carried out, but counted: soft thresholds compose by adding,
 soft(soft(u, a), b) = soft(u, a + b). A row of W therefore stores values u, and p (`owed`), the sum
 of the shrinkages since they were written. The weights of the row are
@@ -93,7 +97,8 @@ class Weights(NamedTuple):
     dense: Any  # rows that are vectors
     support: Any  # which entries of `dense` may change, where W is frozen
     used: Ints  # two numbers: entries of the pool and vectors in use
-    rates: Array  # two numbers: sum of rates over all steps, and up to the last boundary
+    rates: Array  # two numbers: sum of rates over all steps, and up to the last boundary;
+    # adagrad does not use them
     norms: Array  # of the values of each row, where it shrinks as a group; -1: not known
     prior: CSR  # added to these rows; it does not shrink
 
@@ -154,20 +159,20 @@ def rate(row: Any, rule: StepRule) -> float:
 
 
 @compiled
-def due(row: Any, rule: StepRule, rates: Array, t: int) -> Any:
-    """Sum of the rates of a row up to the last multiple of T within the first t steps."""
+def due(row: Any, rule: StepRule, rates: Array, taken: int) -> Any:
+    """Sum of the rates of a row up to the last multiple of T within the first `taken` steps."""
     if rule.schedule != ADAGRAD:
         return rates[1]
-    boundary = t - t % rule.shrink_every
+    boundary = taken - taken % rule.shrink_every
     if row.since < boundary:
         return row.total + row.part + rate(row, rule) * (boundary - row.since)
     return row.total
 
 
 @compiled
-def owed(row: Any, rule: StepRule, rates: Array, t: int) -> float:
-    """p: by how much the values of a row have to shrink after t steps."""
-    return rule.lam * (due(row, rule, rates, t) - row.base) if rule.lam > 0.0 else 0.0
+def owed(row: Any, rule: StepRule, rates: Array, taken: int) -> float:
+    """p: by how much the values of a row have to shrink after `taken` steps."""
+    return rule.lam * (due(row, rule, rates, taken) - row.base) if rule.lam > 0.0 else 0.0
 
 
 @compiled
@@ -205,10 +210,10 @@ def share_left(W: Weights, i: int, p: float) -> float:
 
 
 @compiled
-def settle(W: Weights, rule: StepRule, i: int, t: int) -> None:
+def settle(W: Weights, rule: StepRule, i: int, taken: int) -> None:
     """Apply the pending shrinkage to row i."""
     row = W.rows[i]
-    p, share = owed(row, rule, W.rates, t), 1.0
+    p, share = owed(row, rule, W.rates, taken), 1.0
     if rule.grouped:
         p, share = 0.0, share_left(W, i, p)
         W.norms[i] = -1.0
@@ -217,7 +222,7 @@ def settle(W: Weights, rule: StepRule, i: int, t: int) -> None:
         values[k] = share * soft(values[k], p)
     if share == 0.0:
         row.length = 0
-    row.base = due(row, rule, W.rates, t)
+    row.base = due(row, rule, W.rates, taken)
 
 
 @compiled
@@ -312,8 +317,8 @@ def soft_dot(u: Array, p: float, x: Array) -> float:
 
 
 @compiled
-def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratch) -> float:
-    """q'W(d+ - d-) after t steps, with the difference in `work`."""
+def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, taken: int, work: Scratch) -> float:
+    """q'W(d+ - d-) after `taken` steps, with the difference in `work`."""
     x, spot, prior, terms = work.x[:n], work.spot, W.prior, work.terms
     total, v, first, end = 0.0, 0, Q.indptr[q], Q.indptr[q + 1]
     for e in range(first, end):
@@ -323,7 +328,7 @@ def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scr
             c = spot[prior.indices[k]]
             if c:
                 total += weight * prior.data[k] * x[c - 1]
-        p = owed(row, rule, W.rates, t)
+        p = owed(row, rule, W.rates, taken)
         if rule.grouped:
             weight, p = weight * share_left(W, i, p), 0.0
         if row.room < 0:
@@ -342,9 +347,9 @@ def margin(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scr
 
 
 @compiled
-def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratch) -> None:
-    """W <- W + eta q(d+ - d-)' after t steps: against the subgradient, equation (4)."""
-    u, x, eta, v = work.u, work.x[:n], common_rate(rule, t + 1), 0
+def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, taken: int, work: Scratch) -> None:
+    """W <- W + eta_(taken + 1) q(d+ - d-)': against the subgradient, equation (4)."""
+    u, x, eta, v = work.u, work.x[:n], common_rate(rule, taken + 1), 0
     squares = 0.0
     for c in range(n):
         squares += x[c] ** 2
@@ -352,14 +357,14 @@ def add(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int, work: Scratc
         i = Q.indices[e]
         row = W.rows[i]
         if rule.schedule == ADAGRAD:
-            add_rates(row, rule, W.rates, t)
+            add_rates(row, rule, W.rates, taken)
             row.squares += Q.data[e] ** 2 * squares
             eta = rate(row, rule)
-        p = owed(row, rule, W.rates, t)
+        p = owed(row, rule, W.rates, taken)
         # u = w + p has lost the digits of w where p is much larger.
         if p > eta or rule.grouped:
             if p > 0.0:
-                settle(W, rule, i, t)
+                settle(W, rule, i, taken)
             p = 0.0
             W.norms[i] = -1.0
         if row.room < 0:
@@ -383,25 +388,25 @@ def common_rate(rule: StepRule, t: int) -> float:
 
 
 @compiled
-def add_rates(row: Any, rule: StepRule, rates: Array, t: int) -> None:
-    """Sum up adagrad's rates of a row over the first t steps, after which its rate changes."""
-    boundary = t - t % rule.shrink_every
+def add_rates(row: Any, rule: StepRule, rates: Array, taken: int) -> None:
+    """Sum up adagrad's rates of a row over the `taken` steps, after which its rate changes."""
+    boundary = taken - taken % rule.shrink_every
     if row.since < boundary:
-        row.total = due(row, rule, rates, t)
+        row.total = due(row, rule, rates, taken)
         row.part = 0.0
         row.since = boundary
-    row.part += rate(row, rule) * (t - row.since)
-    row.since = t
+    row.part += rate(row, rule) * (taken - row.since)
+    row.since = taken
 
 
 @compiled
-def move(W: Weights, rule: StepRule, i: int, t: int, start: int, room: int) -> None:
+def move(W: Weights, rule: StepRule, i: int, taken: int, start: int, room: int) -> None:
     """Move a compact row, without what has become 0, to another place in the pool.
 
     That may overlap with where it was, from above.
     """
     row, cols, vals = W.rows[i], W.cols, W.vals
-    p = owed(row, rule, W.rates, t)
+    p = owed(row, rule, W.rates, taken)
     if rule.grouped:
         p = 0.0 if share_left(W, i, p) > 0.0 else np.inf
     end = start
@@ -412,7 +417,7 @@ def move(W: Weights, rule: StepRule, i: int, t: int, start: int, room: int) -> N
 
 
 @compiled
-def reserve(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int) -> int:
+def reserve(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, taken: int) -> int:
     """Make room for n more entries in each row that has a feature of q.
 
     Returns 0, or how many entries of the pool this takes if there is no room.
@@ -430,11 +435,11 @@ def reserve(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int) -> int:
         row = W.rows[Q.indices[e]]
         if not 0 <= row.room < row.length + n:
             continue
-        move(W, rule, Q.indices[e], t, row.start, row.room)
+        move(W, rule, Q.indices[e], taken, row.start, row.room)
         wanted = row.length + n
         if row.room < wanted <= rule.dense_from:
             room = min(wanted + wanted // 4, rule.dense_from)
-            move(W, rule, Q.indices[e], t, W.used[0], room)
+            move(W, rule, Q.indices[e], taken, W.used[0], room)
             W.used[0] += room  # the old space is lost until the pool is packed again
         elif row.room < wanted:
             if W.used[1] == len(W.dense):
@@ -449,7 +454,7 @@ def reserve(W: Weights, rule: StepRule, Q: CSR, q: int, n: int, t: int) -> int:
 
 
 @compiled
-def pack(W: Weights, rule: StepRule, t: int, order: Ints) -> None:
+def pack(W: Weights, rule: StepRule, taken: int, order: Ints) -> None:
     """Move all compact rows to the front of the pool; `order` has the rows by where they begin.
 
     No row gets more room than it had, so each moves towards the front.
@@ -459,7 +464,7 @@ def pack(W: Weights, rule: StepRule, t: int, order: Ints) -> None:
         row = W.rows[i]
         if row.room >= 0:
             room = row.room
-            move(W, rule, i, t, top, room)
+            move(W, rule, i, taken, top, room)
             row.room = min(room, row.length + row.length // 4)
             top += row.room
     W.used[0] = top
@@ -472,8 +477,8 @@ def advance(
 ) -> tuple[int, int]:  # fmt: skip
     """Take one step of Algorithm 1 for each triplet, after the steps `taken` so far.
 
-    Returns the number of steps taken, and why it is not all of them: OVERFLOW, or how many entries
-    the pool lacks.
+    Adds the losses, and the number of margins below 1, to `totals`. Returns the number of steps
+    taken, and why it is not all of them: OVERFLOW, or how many entries the pool lacks.
     """
     for k in range(len(triplets)):
         t = taken + k + 1
@@ -491,7 +496,8 @@ def advance(
             return k, code
         W.rates[0] += common_rate(rule, t)
         if t % rule.shrink_every == 0:
-            # 4) From here on, rows owe lam times the last T rates more.
+            # 4) The shrinkage by lam (eta_(t-T+1) + ... + eta_t): from here on, it is part of what
+            #    rows owe (`owed`), and `soft` applies it wherever a weight is read.
             W.rates[1] = W.rates[0]
         totals[0] += max(0.0, 1.0 - q_W_d)
         totals[1] += q_W_d < 1.0
@@ -499,8 +505,8 @@ def advance(
 
 
 @compiled
-def copy_rows(W: Weights, rule: StepRule, t: int, as_stored: bool, out: CSR) -> None:
-    """Copy W after t steps to a CSR array, columns in no order; only count if that is empty.
+def copy_rows(W: Weights, rule: StepRule, taken: int, as_stored: bool, out: CSR) -> None:
+    """Copy W after `taken` steps to a CSR array, columns in no order; only count if that is empty.
 
     Counts of the rows go to ``indptr[1:]``. Where W is frozen, zeros count as well. `as_stored`
     copies the values u instead of the weights.
@@ -509,7 +515,7 @@ def copy_rows(W: Weights, rule: StepRule, t: int, as_stored: bool, out: CSR) -> 
     only_count = len(out.indices) == 0
     for i in range(len(out.indptr) - 1):
         row = W.rows[i]
-        p, share = 0.0 if as_stored else owed(row, rule, W.rates, t), 1.0
+        p, share = 0.0 if as_stored else owed(row, rule, W.rates, taken), 1.0
         if rule.grouped:
             p, share = 0.0, share_left(W, i, p)
         is_dense = row.room < 0
@@ -529,13 +535,13 @@ def copy_rows(W: Weights, rule: StepRule, t: int, as_stored: bool, out: CSR) -> 
 
 @compiled
 def measure(
-    W: Weights, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, t: int, work: Scratch
+    W: Weights, rule: StepRule, Q: CSR, D: CSR, triplets: Ints, taken: int, work: Scratch
 ) -> Array:
-    """The margins of triplets after t steps."""
+    """The margins of triplets after `taken` steps."""
     margins = np.empty(len(triplets))
     for m in range(len(triplets)):
         n = difference(D, triplets[m, 1], triplets[m, 2], work)
-        margins[m] = margin(W, rule, Q, triplets[m, 0], n, t, work)
+        margins[m] = margin(W, rule, Q, triplets[m, 0], n, taken, work)
         work.spot[work.cols[:n]] = 0
     return margins
 

@@ -645,7 +645,7 @@ def expectation_propagation(
     tol: float = 1e-6,
     max_sweeps: int = 100,
 ) -> Approximation:
-    """Sites that match the moments of one factor at a time: section 5 of the KPCRank paper.
+    """Sites that match the moments of every factor: section 5 of the KPCRank paper.
 
     A site stands for the likelihood of one difference. At the fixed point, replacing any site
     by its likelihood leaves mean and variance of the posterior as they are. Likelihoods are

@@ -1,5 +1,7 @@
 """The likelihood of a difference d = f_i - f_j, in units of the noise, and the sites that match it.
 
+`evidence.py` divides differences by the noise, which is 1 in the paper and by default.
+
 The first row wins if d + z > t, loses if d + z < -t and ties in between, for noise z from N(0, 1)
 and a threshold t that is 0 if ties are not modelled. Without ties, Phi(d) for w = 1 and Phi(-d) for
 w = -1 are p(w | f) of the KPCRank paper. A pair that was compared more than once is one factor: a
@@ -304,6 +306,9 @@ def update_sites(
 ) -> tuple[float, float, float, float]:  # fmt: skip
     """Match every site to its tilted moments, all from the same posterior.
 
+    `counts` has the wins, losses and ties of the first row: the paper's w = 1 is (1, 0, 0), and
+    w = -1 is (0, 1, 0). t is the threshold of ties, and e the share of flips.
+
     The KPCRank paper does not write this update out. Section 3.6 of Rasmussen and Williams,
     Gaussian Processes for Machine Learning, has the same three steps: equations (3.56), (3.58) and
     (3.59). m and v are the posterior means and variances of the differences d, and `prior` has
@@ -324,7 +329,9 @@ def update_sites(
         )
         # 3. The site with which the posterior has these moments, (3.59):
         #    tau = 1 / new variance - 1 / variance, nu = new mean / new variance - mean / variance.
-        left = max(1.0 - bend * variance, 1e-12)  # new variance / variance
+        #    With left = new variance / variance = 1 - variance bend, which is above 0 whatever the
+        #    rounding, this is tau = bend / left and nu = (slope + mean bend) / left.
+        left = max(1.0 - bend * variance, 1e-12)
         out[k, 0] = bend / left
         out[k, 1] = (slope + mean * bend) / left
         off_mean = abs(mean + variance * slope - m[k]) / math.sqrt(1.0 + v[k])

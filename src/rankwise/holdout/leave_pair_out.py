@@ -86,7 +86,8 @@ def query_pairs(
 def ranking_system(query: Conditional, loss: Loss, lam: float, left: int) -> PairSystem | None:
     """The system of a query all of whose pairs count, if `left` rows are left.
 
-    None if nothing can be learned from them.
+    None if nothing can be learned from them. lam is divided by the weight of a pair. If m - 2 rows
+    are left and weighting="rows", the paper's lambda is (m - 2) lam.
     """
     if left < 2:
         return None
@@ -169,7 +170,7 @@ def _grid(
         entries, p, q = system.P.grid(first, second), *system.laplacian.level[[first[0], second[0]]]
         S = system.level_sums[p] - system.level_sums[q]
         factors = (1.0 + S)[i], (1.0 - S)[j]
-        given = entries.reshape(-1), system.diagonal, system.f, system.Py, i, j, factors
+        given = entries.reshape(-1), system.diagonal, system.base, system.Py, i, j, factors
         yield PairDifferences(i, j, listed_differences(*given, system.P.tied))
 
 
@@ -216,7 +217,7 @@ def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Arra
     P, Py = both[:, :, :s], both[:, :, s:]
     # Sums over the level of each row, divided by its d n_left, which is now larger.
     over_level = on.array(same / ((d + held)[side] * n_left)[:, None])
-    S, f = over_level @ P, system.y[block.rows.ravel()] + (over_level @ Py).reshape(b * s, -1)
+    S, base = over_level @ P, system.y[block.rows.ravel()] + (over_level @ Py).reshape(b * s, -1)
 
     def entries(M: Array, rows: Index, columns: Index) -> Array:
         return on.contiguous(M.reshape(b * s, s)[rows, columns % s])
@@ -225,7 +226,7 @@ def _block_differences(system: PairSystem, block: SetPairs, held: Index) -> Arra
     h_i = 1.0 + entries(S, i, i) - entries(S, j, i)
     h_j = 1.0 + entries(S, j, j) - entries(S, i, j)
     Py, diagonal = on.contiguous(Py.reshape(b * s, -1)), entries(P, every, every)
-    given = entries(P, i, j), diagonal, f, Py, i, j, (h_i, h_j)
+    given = entries(P, i, j), diagonal, base, Py, i, j, (h_i, h_j)
     return listed_differences(*given, system.P.tied)
 
 

@@ -1,12 +1,14 @@
 """Leave-query-out: exact hold-outs of folds of whole queries, and queries given all others.
 
 With a root R of the Laplacian, L = R'R, RankRLS minimizes |t - R f|^2 + lam |f|^2 for t = R y. R
-does not mix queries, so that holding out queries U means leaving out their rows of t (Theorem 1 of
-the leave-pair-out paper: held-out rows only leave the loss).
+does not mix queries, so that holding out the rows U of some queries means leaving out t_U (Theorem
+1 of the leave-pair-out paper: held-out rows only leave the loss).
 
 The dual has M = R K R' and N = (M + lam I)^-1. With z = N t and v = N_UU^-1 z_U, the fit without U
 satisfies R (y - f) = v on U: by the block inverse (Lemma 1 of the paper, with O the other rows),
-z_U = N_UU (t_U - M_UO (M_OO + lam I)^-1 t_O), and what is subtracted from t_U is R f on U.
+z_U = N_UU (t_U - M_UO (M_OO + lam I)^-1 t_O), and what is subtracted from t_U is R f on U. By the
+same lemma, z - N_:U v is the z of the fit without U: 0 on U, and (M_OO + lam I)^-1 t_O on O. So the
+scores of this fit are f = K R'(z - N_:U v).
 
 The primal has Z = R F, A = Z'Z and b = Z't, and solves (A - A_U + lam I) w = b - b_U.
 """
@@ -49,8 +51,8 @@ def dual_folds(
     """Predictions for every fold by a fit without it; K is overwritten.
 
     R (y - f) = v on U gives f up to its mean in each query q of U, which is
-    1_q' K R'(z - N_U v) / n_q for the n_q rows of q. If rows have weights, means are weighted. See
-    `Coordinates` for `shift`.
+    1_q' K R'(z - N_:U v) / n_q for the n_q rows of q. If rows have weights, means are weighted. See
+    `rankwise.problem.Coordinates` for `shift`.
 
     Cost: N for each lam, or one eigendecomposition for all, and the sum of |U|^3 for each lam.
 
@@ -62,14 +64,15 @@ def dual_folds(
     sizes, on = np.bincount(group, graph.row_weights), backend_of(K)
     weighted = K if graph.row_weights is None else row_scale(graph.row_weights, K)
     sums = on.group_sums(group, len(sizes), weighted)
-    k = sums.T / on.array(sizes)
-    k = graph.root(k if shift is None else k + shift[:, None])  # R K 1_q / n_q for each group q
+    columns = sums.T / on.array(sizes)
+    # R K 1_q / n_q for each group q.
+    mean_columns = graph.root(columns if shift is None else columns + shift[:, None])
     t = graph.root_target(y)
     M, centred = lifted_root_kernel(K, graph), graph.root_inverse(t)
     out = on.empty(len(lams), *y.shape)
-    for f, N in zip(out, resolvents(M, lams, k), strict=True):
+    for f, N in zip(out, resolvents(M, lams, mean_columns), strict=True):
         z = N.apply(t)
-        v, means = fold_residuals(N, z, folds), on.matmul(k.T, z)
+        v, means = fold_residuals(N, z, folds), on.matmul(mean_columns.T, z)
         for fold in folds:
             inside = np.unique(group[fold])
             means[inside] -= N.cross(fold, inside).T @ v[fold]
@@ -95,7 +98,7 @@ def fold_residuals(P: Any, Py: Array, folds: Sequence[Index], *, close: bool = F
 
 @dataclass(frozen=True)
 class Resolvent:
-    """N = (M + lam I)^-1 = V diag(shares) V', and products V'C.
+    """N = (M + lam I)^-1 = V diag(shares) V', and V' times the columns of `cross`.
 
     `tied` is about the relative error of differences of predictions.
     """
@@ -103,7 +106,7 @@ class Resolvent:
     lam: float
     V: Array
     shares: Array
-    rotated_C: Array
+    rotated: Array
     tied: float
 
     def apply(self, t: Array) -> Array:
@@ -116,9 +119,9 @@ class Resolvent:
         part = self.V[rows]
         return (part * self.shares) @ part.mT
 
-    def cross(self, rows: Index, columns: Index) -> Array:
-        """``N[rows] @ C[:, columns]``."""
-        return (self.V[rows] * self.shares) @ self.rotated_C[:, columns]
+    def cross(self, rows: Index, some: Index) -> Array:
+        """``N[rows] @ columns[:, some]``."""
+        return (self.V[rows] * self.shares) @ self.rotated[:, some]
 
 
 def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
@@ -146,8 +149,8 @@ def lifted_root_kernel(K: Array, graph: QueryGraph) -> Array:
     return M
 
 
-def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]:
-    """N for each lam in turn, ready for products with C.
+def resolvents(M: Array, lams: Sequence[float], columns: Array) -> Iterator[Resolvent]:
+    """N for each lam in turn, ready for products with these columns.
 
     V has the eigenvectors of M or, for few lams, the inverse of a triangular factor of M + lam I.
     M is not overwritten; memory for one or two further matrices of its size.
@@ -159,7 +162,7 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
         if least <= EPS * trace:
             raise not_definite(on.copy(M), min(lams))
         check_digits(trace, least)
-        rotated = on.matmul(V.T, on.contiguous(C))
+        rotated = on.matmul(V.T, on.contiguous(columns))
         for lam in lams:
             error = rounding_error(trace, 1.0 / (max(0.0, float(s[0])) + lam))
             yield Resolvent(lam, V, 1.0 / (s + lam), rotated, error)
@@ -175,7 +178,8 @@ def resolvents(M: Array, lams: Sequence[float], C: Array) -> Iterator[Resolvent]
         largest = float((V**2).sum(axis=1).max())
         check_digits(trace, 1.0 / largest)
         error = rounding_error(trace, largest)
-        yield Resolvent(lam, V, shares, on.matmul(V.T, on.contiguous(C)), error)
+        rotated = on.matmul(V.T, on.contiguous(columns))
+        yield Resolvent(lam, V, shares, rotated, error)
 
 
 @dataclass(frozen=True, eq=False)

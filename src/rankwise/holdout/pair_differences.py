@@ -1,12 +1,13 @@
 """Differences and losses of held-out pairs, for arrays and tensors: Theorem 2 of leave-pair-out.
 
-Without the rows U = {i, j}, the residuals are e_U = P_UU^-1 (P y)_U, and the prediction is
+Without the rows U = {i, j}, the prediction is
 
-    f_i - f_j - (h_i e_i - h_j e_j),   where f = y and h = 1 if all pairs count.
+    f_i - f_j = base_i - base_j - (h_i e_i - h_j e_j),   e_U = P_UU^-1 (P y)_U.
 
-pair_systems.py derives this, and computes P, P y, f and h. `_pair` is the formula for one pair. For
-many pairs in NumPy arrays, the compiled loops at the end run over pairs. For few pairs, and on a
-device, array expressions handle many pairs at once and need a few arrays with an entry for each.
+If all pairs count, base is y, h is 1, and e_U are the residuals, up to a constant. pair_systems.py
+derives this, and computes P, P y and base. `_pair` is the formula for one pair. For many pairs in
+NumPy arrays, the compiled loops at the end run over pairs. For few pairs, and on a device, array
+expressions handle many pairs at once and need a few arrays with an entry for each.
 """
 
 from __future__ import annotations
@@ -92,22 +93,22 @@ def block_differences(
 
 
 def block_losses(
-    P: Array, start: int, diagonal: Array, f: Array, Py: Array, y: Array, tied: float
+    P: Array, start: int, diagonal: Array, y: Array, Py: Array, labels: Array, tied: float
 ) -> tuple[Array, Array] | None:
     """`add_losses` of the pairs of `block_differences`, without arrays of pairs, on the host.
 
     The loss and the number of pairs of each row; None if a difference is not finite.
     """
-    loss, compared = np.zeros(y.shape), np.zeros(y.shape)
+    loss, compared = np.zeros(labels.shape), np.zeros(labels.shape)
     block = np.ascontiguousarray(P)
-    finite = count_block_losses(block, start, diagonal, f, Py, y, tied, loss, compared)
+    finite = count_block_losses(block, start, diagonal, y, Py, labels, tied, loss, compared)
     return (loss, compared) if finite else None
 
 
 def listed_differences(
     entries: Array,
     diagonal: Array,
-    f: Array,
+    base: Array,
     Py: Array,
     first: Index,
     second: Index,
@@ -119,10 +120,10 @@ def listed_differences(
     `factors` is None if all pairs count.
     """
     on = backend_of(entries)
-    if on.is_host and len(first) * f.shape[1] > FEW_PAIRS:
-        out = np.empty((len(first), f.shape[1]))
+    if on.is_host and len(first) * base.shape[1] > FEW_PAIRS:
+        out = np.empty((len(first), base.shape[1]))
         h_i, h_j = factors or (np.ones(len(first)),) * 2
-        listed_pairs(entries, diagonal, h_i, h_j, f, Py, first, second, tied, out)
+        listed_pairs(entries, diagonal, h_i, h_j, base, Py, first, second, tied, out)
         return out
     i, j = on.index(first), on.index(second)
     with np.errstate(all="ignore"):  # as in the loops
@@ -130,9 +131,9 @@ def listed_differences(
         one = on.xp.ones_like(g_ii)
         h_i, h_j = (one, one) if factors is None else (h[:, None] for h in factors)
         of_i, of_j = (g_ii * Py[i], g_ij * Py[j]), (g_jj * Py[j], g_ij * Py[i])
-        gap, e_i, e_j = f[i] - f[j], h_i * sum(of_i), h_j * sum(of_j)
+        gap, e_i, e_j = base[i] - base[j], sum(of_i), sum(of_j)
         size = abs(h_i) * sum(map(abs, of_i)) + abs(h_j) * sum(map(abs, of_j))
-        return on.array(settled(gap - (e_i - e_j), abs(gap) + size, tied))
+        return on.array(settled(gap - (h_i * e_i - h_j * e_j), abs(gap) + size, tied))
 
 
 def block_slopes(P: Array, start: int, diagonal: Array) -> tuple[Array, Array]:
@@ -236,7 +237,7 @@ def _pair(
     p_jj: float,
     h_i: float,
     h_j: float,
-    f: Array,
+    base: Array,
     Py: Array,
     i: int,
     j: int,
@@ -245,15 +246,17 @@ def _pair(
 ) -> None:
     """f_i - f_j without the rows i and j, for each output: Theorem 2 of leave-pair-out.
 
-    (e_i, e_j) = P_UU^-1 (P y)_U is a 2 by 2 system. If all pairs count, `f` is y and h is 1; see
-    `PairSystem`. Differences of rounding errors are 0, as in `settled`.
+    (e_i, e_j) = P_UU^-1 (P y)_U is a 2 by 2 system. `base` is (ii) of pair_systems.py without e: y
+    if all pairs count, and then h is 1. Differences of rounding errors are 0, as in `settled`.
     """
     g_ii, g_jj, g_ij = _inverse(p_ii, p_jj, p_ij)
-    for o in range(f.shape[1]):
-        ii, ij, jj, ji = g_ii * Py[i, o], g_ij * Py[j, o], g_jj * Py[j, o], g_ij * Py[i, o]
-        gap = f[i, o] - f[j, o]
-        difference = gap - (h_i * (ii + ij) - h_j * (jj + ji))
-        size = abs(gap) + abs(h_i) * (abs(ii) + abs(ij)) + abs(h_j) * (abs(jj) + abs(ji))
+    for o in range(base.shape[1]):
+        Py_i, Py_j = Py[i, o], Py[j, o]
+        e_i, e_j = g_ii * Py_i + g_ij * Py_j, g_jj * Py_j + g_ij * Py_i
+        gap = base[i, o] - base[j, o]
+        difference = gap - (h_i * e_i - h_j * e_j)
+        size_i, size_j = abs(g_ii * Py_i) + abs(g_ij * Py_j), abs(g_jj * Py_j) + abs(g_ij * Py_i)
+        size = abs(gap) + abs(h_i) * size_i + abs(h_j) * size_j
         out[o] = 0.0 if abs(difference) <= tied * size else difference
 
 
@@ -287,7 +290,7 @@ def listed_pairs(
     diagonal: Array,
     h_i: Array,
     h_j: Array,
-    f: Array,
+    base: Array,
     Py: Array,
     first: Index,
     second: Index,
@@ -297,7 +300,7 @@ def listed_pairs(
     """Listed pairs: `entries` has P[first, second]."""
     for k in range(len(first)):
         i, j = first[k], second[k]
-        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], f, Py, i, j, tied, out[k])
+        _pair(entries[k], diagonal[i], diagonal[j], h_i[k], h_j[k], base, Py, i, j, tied, out[k])
 
 
 def right_without(
@@ -395,9 +398,9 @@ def count_block_losses(
     P: Array,
     start: int,
     diagonal: Array,
-    f: Array,
-    Py: Array,
     y: Array,
+    Py: Array,
+    labels: Array,
     tied: float,
     loss: Array,
     compared: Array,
@@ -409,9 +412,9 @@ def count_block_losses(
         for column in range(row + 1, P.shape[1]):
             j = start + column
             entry = P[row, column]
-            _pair(entry, diagonal[i], diagonal[j], 1.0, 1.0, f, Py, i, j, tied, difference)
+            _pair(entry, diagonal[i], diagonal[j], 1.0, 1.0, y, Py, i, j, tied, difference)
             for o in range(y.shape[1]):
-                gap = y[i, o] - y[j, o]
+                gap = labels[i, o] - labels[j, o]
                 finite &= np.isfinite(difference[o])
                 if gap == 0.0:
                     continue

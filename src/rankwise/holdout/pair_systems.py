@@ -1,7 +1,7 @@
 """Theorem 2 of the leave-pair-out paper: rows of one query, some of which will be held out.
 
-Of m rows, n_left are left: m - 2 without a pair U. D~ - 11' is the Laplacian of the pairs of these
-rows. RankRLS has a free intercept b, and its dual weights solve
+Of m rows, n_left are left: m - 2 without a pair U, as `leave_pair_out.py` passes it. D~ - 11' is
+the Laplacian of the pairs of these rows. RankRLS has a free intercept b, and its dual weights solve
 
     (K + lam D~^-1) a + b 1 = y,   1'a = 0.                                                  (i)
 
@@ -13,10 +13,10 @@ The solution is linear in y. It is a = P y / lam with the matrix
 
     P = lam (G - G 1 1'G / 1'G 1),   G = (K + lam D~^-1)^-1.
 
-The paper has Q = (D~ + lam K^-1)^-1, so that lam G = D~ - D~ Q D~. Its equation (27) subtracts BB'
-from D~, where B has three columns. The first is the intercept here, and the two others, which take
-D~ from the held-out rows, are e_U below. So (28) is solved here by 2 by 2 systems, and K may be
-singular.
+`DenseP.of` and `LowRankP.of` compute P. The paper has Q = (D~ + lam K^-1)^-1, so that
+lam G = D~ - D~ Q D~. Its equation (27) subtracts BB' from D~, where B has three columns. The first
+is the intercept here, and the two others, which take D~ from the held-out rows, are e_U below. So
+(28) is solved here by 2 by 2 systems, and K may be singular.
 
 Held-out rows U have a = 0. P depends on them through n_left and n_l only: one P of all rows serves
 all hold-outs with the same numbers.
@@ -26,7 +26,13 @@ without them. By (i), it predicts, up to the constant b,
 
     f_U = y_U - e_U + (sum of lam a over the level) / (d_l n_left),                          (ii)
 
-where a is the solution for the labels y - e. The last term is 0 if all pairs count.
+where a is the solution for the labels y - e. If all pairs count, the last term is 0, and e_U are
+the residuals of this fit, up to a constant. Otherwise, e_i and e_j also count in the sums of the
+levels p of i and q of j. With S = `level_sums`, the rows of P summed over each level and divided by
+d_l n_left, and with `base` for (ii) without e,
+
+    f_i - f_j = base_i - base_j - (h_i e_i - h_j e_j),
+    h_i = 1 + S_pi - S_qi,   h_j = 1 + S_qj - S_pj.
 """
 
 from __future__ import annotations
@@ -243,7 +249,10 @@ class LowRankP:
 
 @dataclass(frozen=True, eq=False)
 class PairSystem:
-    """P, the centred labels y, and P y of the rows of a query: the dual weights times lam.
+    """P, the centred labels y, and P y of the rows of a query.
+
+    P y is lam times the solution a of (i) for all rows. It has the D~ of the rows that are left, so
+    that a is not `dual_coef_`.
 
     `close`: whether alpha is so small that rounding errors of P matter.
     """
@@ -308,7 +317,7 @@ class PairSystem:
         return c[:, None] * self.P.level_sums(self.laplacian.level, len(c))
 
     @cached_property
-    def f(self) -> Array:
+    def base(self) -> Array:
         """(ii) without e: y, and what each level adds if tied pairs do not count."""
         if self.laplacian.ties:
             return self.y
@@ -318,17 +327,13 @@ class PairSystem:
         return self.y + (c[:, None] * sums)[level]
 
     def differences(self, first: Index, second: Index) -> Array:
-        """f_i - f_j of listed pairs, each without both rows.
-
-        By (ii), both residuals also count in the sums of both levels. With S = `level_sums` and the
-        levels p of i and q of j, the factors are h_i = 1 + S_pi - S_qi and h_j = 1 + S_qj - S_pj.
-        """
+        """f_i - f_j of listed pairs, each without both rows."""
         entries, factors = self.P.entries(first, second), None
         if not self.laplacian.ties:
             p, q = self.laplacian.level[first], self.laplacian.level[second]
             S = self.level_sums
             factors = (1.0 + S[p, first] - S[q, first], 1.0 + S[q, second] - S[p, second])
-        given = entries, self.diagonal, self.f, self.Py, first, second, factors
+        given = entries, self.diagonal, self.base, self.Py, first, second, factors
         return listed_differences(*given, self.P.tied)
 
     @cached_property
@@ -363,11 +368,11 @@ class PairSystem:
             root = np.sqrt(self.laplacian.diagonal)[rows]
             scaled = to_host(P) / (root[:, :, None] * root[:, None])
             self._check_eigenvalues(np.linalg.eigvalsh(scaled))
-        e, f = backend_of(P).solve(P, Py), self.f[rows]
+        e, base = backend_of(P).solve(P, Py), self.base[rows]
         if self.laplacian.ties:
-            return f - e
+            return base - e
         S = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]
-        return f - e - S @ e
+        return base - e - S @ e
 
 
 def centred(K: Array) -> Array:

@@ -1,4 +1,9 @@
-"""RankRLS on arrays: the moments A = F'LF and b = F'Ly, and solutions for any number of lam."""
+"""RankRLS on arrays: the moments A = F'LF and b = F'Ly, and solutions for any number of lam.
+
+`primal` and `dual` are equations (11) and (8) of the RankRLS paper. `linear_dual` is (8) with the
+linear kernel, and returns w. For a graph of comparisons, y is None, and B' diag(w) margin takes the
+place of Ly.
+"""
 
 from __future__ import annotations
 
