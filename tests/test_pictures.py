@@ -124,6 +124,8 @@ def test_dollar_signs_in_names_begin_no_formula(name):
 def test_alphas_without_a_value_are_not_the_best():
     ax = plot_alpha_path([1.0, 2.0, 3.0], {"a": [np.nan, 0.2, 0.3]})
     assert ax.get_legend().get_texts()[0].get_text() == "a: best 0.200 at α = 2"
+    ax = plot_alpha_path([1.0, 2.0, 3.0], {"a": [np.nan, 0.2, 0.3], "b": [np.nan] * 3})
+    assert ax.get_legend().get_texts()[1].get_text() == "b"
 
 
 def test_few_comparisons_of_many_items_need_little_memory():

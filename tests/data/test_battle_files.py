@@ -131,6 +131,11 @@ def test_pandalm_has_a_battle_for_each_annotator():
             read_battles(PANDALM | change)
 
 
+def test_a_battle_of_one_annotator_does_not_have_the_columns_of_all():
+    with pytest.raises(DataError, match="no column 'annotator2'"):
+        read_battles(PANDALM, groups="annotator2")
+
+
 REWARD_BENCH_2 = {
     "prompt": ["add", "sort", "name"],
     "models": [["x", "y", "x", "z"], ["y", "x"], ["x", "x"]],

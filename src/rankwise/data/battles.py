@@ -840,7 +840,8 @@ def _of_annotators(table: SmallTable, annotators: list[str]) -> SmallTable:
     votes = zip(*(table.values(name) for name in annotators), strict=True)
     given = [vote for of_row in votes for vote in of_row]
     winners = [WINNERS.get(str(v).strip().removesuffix(".0"), v) for v in given]
-    table = replace(table, columns={**table.columns, **new})
+    others = {name: kept for name, kept in table.columns.items() if name not in annotators}
+    table = replace(table, columns={**others, **new})
     table = table.take(np.repeat(np.arange(len(keys)), len(annotators)))
     more = {"annotator": annotators * len(keys), "winner": winners}
     return replace(table, columns={**table.columns, **more})
