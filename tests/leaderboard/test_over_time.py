@@ -1,6 +1,7 @@
 """Time: half-lives, drift, ratings as of a date, history, and dates."""
 
 import csv
+import tracemalloc
 import warnings
 from datetime import date, datetime
 
@@ -101,6 +102,18 @@ def test_drifting_ratings_are_those_of_the_oracle():
     C = np.eye(N) - 1 / N
     assert_allclose(board.covariance_, C @ V @ C, atol=1e-4)
     assert board.drift_ == pytest.approx(0.4)
+
+
+def test_drift_takes_no_square_matrix_of_all_ratings():
+    rng, n, n_periods = np.random.default_rng(0), 20, 60
+    pairs = np.array([rng.permutation(n)[:2] for _ in range(2000)])
+    time = np.linspace(0.0, n_periods, 2000)
+    board = Leaderboard(penalty=1.0, drift=0.3, period=1.0, n_draws=100)
+    tracemalloc.start()
+    board.fit(*pairs.T, rng.integers(0, 2, 2000), time=time)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 8 * (n * n_periods) ** 2 / 2
 
 
 def test_an_uncertain_drift_widens_intervals(monkeypatch):

@@ -333,7 +333,10 @@ class PieceRows(NamedTuple):
         """R F and R t."""
         F, t, nest, weights, many = self
         if weights is not None:
-            Z, s = (row_scale(np.sqrt(weights), combine_weighted(X, weights, nest)) for X in (F, t))
+            level = level_of_row(nest.rows, nest.level_ptr)
+            group_of_level = np.repeat(np.arange(len(nest.b)), np.diff(nest.group_ptr))
+            to_levels, root = (level, group_of_level, nest.a, nest.b), np.sqrt(weights)
+            Z, s = (row_scale(root, combine_weighted(X, weights, *to_levels)) for X in (F, t))
             return Z, s
         return backend_of(F).combined_rows(F, t, nest, compiled=many)
 
@@ -655,11 +658,12 @@ class QueryGraph(PreferenceGraph):
         X = on.array(X)
         self._check_rows(X)
         flat = on.contiguous(X.reshape(self.n_rows, -1))
-        nest = NestedLevels(self.rows, self.level_ptr, self.query_ptr, within, between)
         if self.row_weights is not None:
-            return combine_weighted(flat, self.row_weights, nest).reshape(X.shape)
+            nest = (self.level_of_row, self.query_of_level, within, between)
+            return combine_weighted(flat, self.row_weights, *nest).reshape(X.shape)
         out = on.empty(*flat.shape)
-        on.combine_rows(flat, out, self.rows, nest)
+        nested = NestedLevels(self.rows, self.level_ptr, self.query_ptr, within, between)
+        on.combine_rows(flat, out, self.rows, nested)
         return out.reshape(X.shape)
 
     def __matmul__(self, X: Any) -> Any:
@@ -856,15 +860,15 @@ def level_of_row(rows: Index, level_ptr: Index) -> Index:
     return level
 
 
-def combine_weighted(X: Array, weights: Array, nest: NestedLevels) -> Array:
+def combine_weighted(
+    X: Array, weights: Array, level: Index, group_of_level: Index, a: Array, b: Array
+) -> Array:
     """a_l (x_i - mean_l) + b_g (mean_l - mean_g), with means in which row i has a weight.
 
-    Every group has rows. Like `rankwise.backends.group_loops` with weights, in a few passes over X.
+    `level` has the level l of each row, and `group_of_level` the group g of each level; every group
+    has rows. Like `rankwise.backends.group_loops` with weights, in a few passes over X.
     """
-    rows, level_ptr, group_ptr, a, b = nest
     on, n_levels, n_groups = backend_of(X), len(a), len(b)
-    level = level_of_row(rows, level_ptr)
-    group_of_level = np.repeat(np.arange(n_groups), np.diff(group_ptr))
     group = group_of_level[level]
     first = np.empty(n_groups, dtype=np.intp)
     first[group[::-1]] = np.arange(len(X))[::-1]

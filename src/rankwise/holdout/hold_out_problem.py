@@ -288,15 +288,15 @@ class Items:
 Plan: TypeAlias = Queries | Pairs | ComparisonFolds | Items | Cells
 
 
-def alike(sets: Sequence[Index], width: int) -> Iterator[tuple[Index, Index]]:
+def alike(sets: Sequence[Index], width: int, block: int = BLOCK) -> Iterator[tuple[Index, Index]]:
     """(numbers of some sets, rows of each of them), for sets of the same size.
 
-    There are about BLOCK numbers at a time, if a row has `width` numbers.
+    There are about `block` numbers at a time, if a row has `width` numbers.
     """
     sizes = np.array([len(one) for one in sets], dtype=np.intp)
     for size in np.unique(sizes).tolist():
         same = np.flatnonzero(sizes == size)
-        step = max(1, BLOCK // max(1, size * width))
+        step = max(1, block // max(1, size * width))
         for start in range(0, len(same), step):
             some = same[start : start + step]
             yield some, np.stack([sets[k] for k in some])

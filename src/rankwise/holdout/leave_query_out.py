@@ -26,7 +26,14 @@ from rankwise.backends.jit import BlasRoutine, compiled
 from rankwise.backends.parallel import map_in_threads, matmul, threads_for
 from rankwise.errors import warn
 from rankwise.graph.preference_graph import QueryGraph, row_scale
-from rankwise.holdout.hold_out_problem import CLOSE, OF_FOLD, alike, check_digits, not_definite
+from rankwise.holdout.hold_out_problem import (
+    BLOCK,
+    CLOSE,
+    OF_FOLD,
+    alike,
+    check_digits,
+    not_definite,
+)
 from rankwise.holdout.pair_differences import TIED, rounding_error, settled_rows
 from rankwise.scaling import ColumnStandard, ColumnStatistics
 from rankwise.solvers.ridge_path import Moments
@@ -472,7 +479,8 @@ def moments_of_folds(Z: Array, t: Array, folds: Sequence[Index]) -> tuple[Array,
         A[some], b[some] = Z_U.mT @ Z_U, Z_U.mT @ t_U
 
     threads = threads_for(Z.shape[0] * n) if on.is_host else 1
-    map_in_threads(fill, list(alike(folds, n + t.shape[1])), threads)
+    block = on.block_bytes(8 * BLOCK) // 8
+    map_in_threads(fill, list(alike(folds, n + t.shape[1], block)), threads)
     return A, b
 
 

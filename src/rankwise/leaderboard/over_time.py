@@ -622,8 +622,8 @@ def _last_covariance(likelihood: WalkLikelihood, mode: Mode, scores: GroupScores
     columns E of these parameters, X = K^-1 E: the covariance X' (M + P) X is E' X + X' (M - H) X.
     """
     curvature = mode.curvature
-    n, end = likelihood.n_items, len(curvature.border)
-    X = curvature.solve_by_rating(np.eye(likelihood.layout.size)[:, end - n :])
+    n, end, total = likelihood.n_items, len(curvature.border), likelihood.layout.size
+    X = curvature.solve_by_rating(np.eye(total, total - end + n, n - end))
     plain = likelihood.plain
     at = likelihood.ratings(mode.params)
     _, g, h = plain.expansion(at)

@@ -70,8 +70,9 @@ class ContextSpace(Space):
         total = squares.sum(axis=0)
 
         def excess(held: Index) -> Array:
-            held = np.sort(place[held])
-            held = held[held >= 0]
+            if n < len(place):
+                held = place[held]
+                held = held[held >= 0]
             n_left = n - len(held)
             if not n_left:
                 return np.zeros_like(total)
@@ -79,7 +80,7 @@ class ContextSpace(Space):
             if (left < CANCELLED * total).any():
                 left = np.delete(squares, held, axis=0).sum(axis=0)
             some = _sample(n_left)  # of the comparisons left; next, their numbers among all
-            some = some + np.searchsorted(held - np.arange(len(held)), some, side="right")
+            some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
             wanted = _mean_distance(distances[some])
             known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight
             return np.where(known, left / (n_left * wanted) - 1.0, 0.0)
