@@ -88,7 +88,8 @@ def plot_alpha_path(
     labels = []
     for i, (name, values) in enumerate(curves.items()):
         mean = values.mean(axis=0)
-        text = _draw(ax, i, name, alphas, mean, int(best(mean)) if mark else None)
+        has_best = mark and not np.isnan(mean).all()
+        text = _draw(ax, i, name, alphas, mean, int(best(mean)) if has_best else None)
         labels.append(text if name else "")
     ax.set_ylabel(ylabel)
     name_curves(ax, labels)
