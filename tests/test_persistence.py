@@ -196,6 +196,14 @@ class TestScikitLearn:
         assert str(same.cv_results_["params"]) == str(model.cv_results_["params"])
         close(same.cv_results_["mean_test_score"], model.cv_results_["mean_test_score"])
 
+    def test_requests_for_metadata(self, path):
+        with config_context(enable_metadata_routing=True):
+            scaler = StandardScaler().set_fit_request(sample_weight=True)
+            model = make_pipeline(scaler, RankRLS(1.0)).fit(X, y, sample_weight=np.arange(24.0))
+            same = check_round_trip(model, X, path)
+            refitted = clone(same).fit(X, y, sample_weight=np.arange(24.0))
+        close(refitted.predict(X), model.predict(X))
+
     def test_sparse_matrices_in_a_part_are_checked(self, path):
         model = KNeighborsRegressor(algorithm="brute").fit(sp.csr_matrix(X), y)
         check_round_trip(model, X, path)

@@ -70,6 +70,8 @@ def test_alpha_path_marks_the_best():
     assert labels(ax)[0] == "RankRLS: best 0.300 at α = 100, the largest tried"
     ax = plot_alpha_path(ALPHAS, ERRORS, mark=False)
     assert labels(ax) == ["RankRLS", "RLS"]
+    ax = plot_alpha_path([1, 10], {"a": [np.nan, 0.3], "undefined": [np.nan, np.nan]})
+    assert labels(ax) == ["a: best 0.300 at α = 10, the largest tried", "undefined"]
 
 
 @pytest.mark.parametrize(("errors", "side"), [([3, 2, 1], 1), ([1, 2, 3], -1), ([2, 1, 2], 0)])

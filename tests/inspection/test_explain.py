@@ -580,6 +580,9 @@ def test_errors_of_models():
     within = fitted(RankRLS(1.0, scale="query-minmax"))
     with pytest.raises(DataError, match=r"scales within queries.*pass all rows"):
         explain(within, X[0], X[1])
+    pipeline = make_pipeline(WithQueryStandard(), RankRLS(1.0, scale=None)).fit(X, Y)
+    with pytest.raises(DataError, match="Pipeline scales within queries"):
+        explain(pipeline, X[0], X[1])
     with pytest.raises(DataError, match='background="query"'):
         explain(within, 1, 2, X=X[:8], background=X[:3])
     items = list("abccab"), list("bcaabc"), [1, 1, 1, 0, 0, 0]

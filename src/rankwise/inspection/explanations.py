@@ -401,8 +401,8 @@ def explain(
             raise ParameterError('qid, query and background="query" are for positions: pass X=.')
         if is_within_queries(ranker):
             raise DataError(
-                f"{type(last_step(ranker)).__name__} scales within queries, and the scores of two "
-                "rows depend on the others: pass all rows of the query as X=, and positions, as in "
+                f"{type(ranker).__name__} scales within queries, and the scores of two rows depend "
+                "on the others: pass all rows of the query as X=, and positions, as in "
                 "explain(ranker, 3, 5, X=X)."
             )
         explainer = _Explainer(ranker, stacked(better, worse), None, *options)

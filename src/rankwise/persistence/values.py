@@ -347,6 +347,8 @@ def _rebuilt(value: Any, replace: Callable[[Any], Any]) -> Any:
     if _is_scikit_learn(value) and hasattr(value, "__dict__") and not isinstance(value, dict):
         twin = copy(value)
         for name, entry in vars(value).items():
+            if name == "owner":  # of requests for metadata: from scikit-learn 1.9 on, the object
+                entry = entry if isinstance(entry, str) else type(entry).__name__
             twin.__dict__[name] = _rebuilt(entry, replace)
         return twin
     return value

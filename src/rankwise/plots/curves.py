@@ -88,8 +88,8 @@ def plot_alpha_path(
     labels = []
     for i, (name, values) in enumerate(curves.items()):
         mean = values.mean(axis=0)
-        marked = mark and not np.isnan(mean).all()
-        text = _draw(ax, i, name, alphas, mean, int(best(mean)) if marked else None)
+        has_best = mark and not np.isnan(mean).all()
+        text = _draw(ax, i, name, alphas, mean, int(best(mean)) if has_best else None)
         labels.append(text if name else "")
     ax.set_ylabel(ylabel)
     name_curves(ax, labels)
