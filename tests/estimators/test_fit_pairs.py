@@ -148,6 +148,49 @@ def test_hold_outs_of_comparisons_with_context_and_weights_of_0(name):
         assert_allclose(held.differences[0, k], want, rtol=1e-6)
 
 
+def in_context(n_pairs, seed=3):
+    """Comparisons with weights, lengths of differences, and a context that depend on each other."""
+    X, pairs, margin, left, _ = shown(n_pairs=n_pairs, seed=seed)
+    X[::2] *= 5.0
+    rng = np.random.default_rng(seed)
+    weight = np.where(pairs.min(axis=1) % 2, 1.0, 3.0)
+    context = np.column_stack((left[:, 0], weight * rng.lognormal(size=n_pairs)))
+    return X, pairs, {"margin": margin, "weight": weight, "context": context}
+
+
+@pytest.mark.parametrize("n_pairs", [60, 500])  # all pairs, or a sample, set the scale
+@pytest.mark.parametrize("name", RANKERS)
+def test_a_weight_counts_as_copies_in_the_scale_of_the_context(name, n_pairs):
+    X, pairs, given = in_context(n_pairs)
+    copies = np.random.default_rng(0).permutation(
+        np.repeat(np.arange(n_pairs), given["weight"].astype(int))
+    )
+    ranker = clone(RANKERS[name]).set_params(alpha=200.0)
+    weighted = clone(ranker).fit_pairs(X, pairs, **given)
+    copied = {"margin": given["margin"][copies], "context": given["context"][copies]}
+    repeated = clone(ranker).fit_pairs(X, pairs[copies], **copied)
+    assert_allclose(weighted.context_coef_, repeated.context_coef_, rtol=1e-9)
+    assert_allclose(weighted.predict(X), repeated.predict(X), rtol=1e-7, atol=1e-10)
+
+
+@pytest.mark.parametrize("n_pairs", [60, 500])
+@pytest.mark.parametrize("name", ["primal", "rbf"])
+def test_hold_outs_with_weights_and_context_equal_refits(name, n_pairs):
+    X, pairs, given = in_context(n_pairs)
+    given["weight"] *= np.random.default_rng(1).lognormal(size=n_pairs)
+    group = np.arange(n_pairs) % 7
+    ranker = clone(RANKERS[name]).set_params(alpha=200.0)
+    alone = leave_comparison_out(ranker, X, pairs, **given)
+    grouped = leave_comparison_out(ranker, X, pairs, groups=group, **given)
+    cases = [(alone, np.arange(n_pairs) == k) for k in (0, 7, 59)] + [(grouped, group == 3)]
+    for held, out in cases:
+        rest = {what: values[~out] for what, values in given.items()}
+        refit = clone(ranker).fit_pairs(X, pairs[~out], **rest)
+        scores = refit.predict(X)[pairs[out]]
+        want = scores[:, 0] - scores[:, 1] + given["context"][out] @ refit.context_coef_
+        assert_allclose(held.differences[0, out], want, rtol=1e-7, atol=1e-9)
+
+
 def test_words_are_no_reason_to_warn_of_margins():
     X, pairs, margin, _, _ = shown()
     words = np.where(abs(margin) < 0.2, "tie", "first")

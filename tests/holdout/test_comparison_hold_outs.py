@@ -36,12 +36,13 @@ def votes(draw):
 
 
 def scaled_context(D, given, out=()):
-    """The context, scaled as in a fit without some comparisons and those of weight 0."""
+    """The context, scaled as in a fit without some comparisons."""
     context, rest = given["context"], np.setdiff1d(np.flatnonzero(given["weight"]), out)
     if context is None or len(rest) == 0:
         return context
-    distance = np.mean((D[rest] ** 2).sum(axis=1)) or 1.0
-    return context * np.sqrt(distance / np.mean(context[rest] ** 2, axis=0))
+    share = given["weight"][rest] / given["weight"][rest].sum()
+    distance = share @ (D[rest] ** 2).sum(axis=1) or 1.0
+    return context * np.sqrt(distance / (share @ context[rest] ** 2))
 
 
 def design(F, pairs, given, out=()):

@@ -110,3 +110,12 @@ def test_a_fit_whose_comparisons_cannot_be_held_out_has_no_probabilities(alpha):
         assert np.isfinite(ranker.predict(X)).all()
         with pytest.raises(ParameterError, match="lost in rounding errors"):
             ranker.predict_preference(X, X)
+
+
+def test_comparisons_of_weight_0_do_not_count_in_the_slope():
+    rng = np.random.default_rng(0)
+    difference, margin = rng.standard_normal(40) + 0.5, np.where(rng.random(40) < 0.9, 1.0, -1.0)
+    weight = np.where(np.arange(40) % 4, 0.0, 1.0)
+    kept = weight > 0
+    want = logistic_slope(difference[kept], margin[kept], weight[kept])
+    assert logistic_slope(difference, margin, weight) == pytest.approx(want, rel=1e-9)

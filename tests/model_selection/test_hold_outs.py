@@ -528,6 +528,31 @@ def test_rows_with_equal_features_are_tied(settings, alpha, n_levels):
 
 
 @systems
+@pytest.mark.parametrize("n_levels", [2, 3])
+def test_rows_of_groups_with_equal_features_are_tied(settings, n_levels):
+    rng = np.random.default_rng(0)
+    X, patient = rng.integers(0, 2, (20, 2)).astype(float), np.arange(20) // 2
+    y = np.repeat(rng.permutation(np.arange(10) % n_levels), 2)
+    ranker, credit = RankRLS(1.0, scale=None, **settings), []
+    for i, j in zip(*np.triu_indices(20, 1), strict=True):
+        if y[i] != y[j]:
+            rest = (patient != patient[i]) & (patient != patient[j])
+            first, second = clone(ranker).fit(X[rest], y[rest]).predict(X[[i, j]])
+            tied = abs(first - second) < 1e-8
+            credit.append(0.5 if tied else float((first > second) == (y[i] > y[j])))
+    auc = pytest.approx(np.mean(credit))
+    options = {"groups": patient, "return_differences": True}
+    found = leave_pair_out(ranker, X, y, alphas=[1.0], **options)
+    equal = (X[found.pairs[:, 0]] == X[found.pairs[:, 1]]).all(axis=1)
+    assert not found.differences[0][equal].any()
+    assert 1.0 - found.error[0] == auc
+    test = permutation_test(ranker, X, y, groups=patient, n_permutations=5, random_state=0)
+    assert test.score == auc
+    if n_levels == 2:
+        assert auc_interval(ranker, X, y, groups=patient).auc == auc
+
+
+@systems
 @pytest.mark.parametrize("n_queries", [1, 10])
 def test_differences_of_many_equal_rows_are_zero(settings, n_queries):
     rng = np.random.default_rng(0)

@@ -152,7 +152,9 @@ def test_comparisons_with_margins_weights_and_context(c, alpha, has_context):
     D = np.array([c.X[i] - c.X[j] for i, j in c.pairs])
     scale = np.ones(0)
     if context is not None:
-        scale = np.sqrt(np.mean((D**2).sum(axis=1)) / np.mean(context**2, axis=0))
+        squares = np.column_stack(((D**2).sum(axis=1), context**2))
+        mean, *means = np.average(squares, axis=0, weights=c.weight)
+        scale = np.sqrt(mean / np.array(means))
         D = np.hstack((D, scale * context))
     w = ranker.coef_ if context is None else np.append(ranker.coef_, ranker.context_coef_ / scale)
     start = np.linalg.norm(listed_gradient(0 * w, D, margin, c.weight, alpha))

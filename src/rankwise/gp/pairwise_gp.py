@@ -931,10 +931,9 @@ class PairwiseGP(OptionsMixin, RankerMixin, BaseEstimator):
         for name in _OF_CONTEXT:
             self.__dict__.pop(name, None)
         if comparisons.context is not None:
-            weight = comparisons.weight  # counts as copies of a comparison would
-            share = np.sqrt(weight * (len(weight) / weight.sum())) if len(weight) else weight
-            weighted = share[:, None] * comparisons.context
-            factors = context_factors(weighted, 1.0, most=_LARGEST_FACTOR)
+            factors = context_factors(
+                comparisons.context, 1.0, most=_LARGEST_FACTOR, weight=comparisons.weight
+            )
             self.context_scale_ = np.where(factors > 0, factors, 1.0)
         kernel = default_kernel(X) if self.kernel is None else self.kernel
         self.design_effect_ = 1.0

@@ -344,17 +344,22 @@ def check_context(context: Any, n_pairs: int) -> tuple[Array | None, list[str] |
     return numbers, None if named is None else [str(name) for name in named]
 
 
-def context_factors(context: Array, size: float, most: float = np.inf) -> Array:
+def context_factors(context: Array, size: float, most: float = np.inf, *, weight: Array) -> Array:
     """Factors that give each context column the root mean square `size`; 0 for columns of zeros.
+
+    A comparison of weight 2 counts as two.
 
     Raises DataError for columns of numbers so small that their factor is not below `most`.
 
     Examples
     --------
     >>> import numpy as np
-    >>> context_factors(np.array([[3e200, 0.0], [4e200, 0.0]]), size=5e200 / np.sqrt(2))
+    >>> context = np.array([[3e200, 0.0], [4e200, 0.0]])
+    >>> context_factors(context, size=5e200 / np.sqrt(2), weight=np.ones(2))
     array([1., 0.])
     """
+    share = np.sqrt(weight * (len(weight) / weight.sum())) if len(weight) else weight
+    context = share[:, None] * context
     largest = abs(context).max(axis=0, initial=0.0)
     used = largest > 0
     unit = np.where(used, largest, 1.0)  # squares of the values themselves may overflow

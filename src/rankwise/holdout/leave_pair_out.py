@@ -286,10 +286,12 @@ def group_pairs(
             for block in blocks:
                 first, second = block.pairs()
                 if system is None:
-                    f = backend_of(query.target).zeros(block.rows.size, query.target.shape[1])
+                    out = backend_of(query.target).zeros(len(first), query.target.shape[1])
                 else:
-                    f = system.without(block.rows).reshape(block.rows.size, -1)
-                yield a, PairDifferences(first, second, f[block.first] - f[block.second])
+                    f, size = system.without(block.rows)
+                    f, line = f.reshape(block.rows.size, -1), block.first // block.rows.shape[1]
+                    out = settled(f[block.first] - f[block.second], size[line], system.P.tied)
+                yield a, PairDifferences(first, second, out)
 
 
 def _check_groups(left: Index, both: Index, groups: QueryGroups) -> None:

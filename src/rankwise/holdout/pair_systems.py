@@ -361,18 +361,22 @@ class PairSystem:
         for start, stop in _spans(backend_of(self.y), len(self.y)):
             yield start, self.P.upper(start, stop)
 
-    def without(self, rows: Index) -> Array:
-        """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs)."""
+    def without(self, rows: Index) -> tuple[Array, Array]:
+        """Predictions (ii) without the rows of each line, shape (n_lines, s, n_outputs).
+
+        Also the size of their terms, shape (n_lines, n_outputs), for `settled`.
+        """
         P, Py = self.P.block(rows), self.Py[rows]
         if self.close:
             root = np.sqrt(self.laplacian.diagonal)[rows]
             scaled = to_host(P) / (root[:, :, None] * root[:, None])
             self._check_eigenvalues(np.linalg.eigvalsh(scaled))
         e, base = backend_of(P).solve(P, Py), self.base[rows]
-        if self.laplacian.ties:
-            return base - e
-        S = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]
-        return base - e - S @ e
+        size = abs(base) + abs(e)
+        if not self.laplacian.ties:
+            S = self.level_sums[self.laplacian.level[rows][:, :, None], rows[:, None]]
+            e, size = e + S @ e, size + abs(S) @ abs(e)
+        return base - e, size.sum(axis=1)
 
 
 def centred(K: Array) -> Array:

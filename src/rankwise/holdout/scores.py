@@ -258,7 +258,7 @@ def logistic_slope(differences: Array, margin: Array, weight: Array) -> float:
 
     As in Platt's paper, outcomes are 1 - 1 / (n + 2) instead of 1, so that the slope is finite.
     """
-    n = len(differences)
+    n = np.count_nonzero(weight > 0)
     target = 0.5 + 0.5 * np.sign(margin) * n / (n + 2.0)
     scale = float(np.abs(differences).max(initial=0.0))
     if scale == 0.0:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
 from typing import Any, ClassVar
 
 import numpy as np
@@ -15,7 +14,9 @@ from rankwise.graph.comparisons import Comparisons, context_factors
 from rankwise.problem.problem import Coordinates, Fit, Problem, RowMatrix, Solution, Space
 
 CANCELLED = 1e-3  # share of a sum of squares, of which a difference keeps too few digits
-SAMPLE = 256  # comparisons whose distances set the scale of the context
+SAMPLE = 256  # pairs whose distances set the scale of the context
+SPACED = (np.arange(SAMPLE) + np.sqrt(0.2)) / SAMPLE  # irrational: no bound of equal weights
+EVEN, NOTHING, NO_WEIGHT = np.ones(SAMPLE), np.empty(0, np.intp), np.empty(0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,33 +58,27 @@ class ContextSpace(Space):
         """
         graph = problem.comparisons
         assert graph.context is not None
-        counted = np.flatnonzero(graph.weight)
-        n, first, second = len(counted), graph.first[counted], graph.second[counted]
-        place = np.full(len(graph.weight), -1)
-        place[counted] = np.arange(n)
-        parts = [slice(start, start + SAMPLE) for start in range(0, n, SAMPLE)]
+        pairs = _ComparedPairs.of(graph.first, graph.second, graph.weight)
+        weight, squares = graph.weight, graph.weight[:, None] * graph.context**2
         with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
             found = [
-                self.space.squared_distances(problem.X, first[part], second[part]) for part in parts
+                self.space.squared_distances(problem.X, pairs.first[part], pairs.second[part])
+                for part in pairs.parts()
             ]
-        distances, squares = np.concatenate(found), graph.context[counted] ** 2
-        total = squares.sum(axis=0)
+        distances = np.concatenate(found)
+        total, sum_of_weights = squares.sum(axis=0), weight.sum()
 
         def excess(held: Index) -> Array:
-            if n < len(place):
-                held = place[held]
-                held = held[held >= 0]
-            n_left = n - len(held)
-            if not n_left:
+            some, share = pairs.sample(held, weight[held])
+            if not len(some):
                 return np.zeros_like(total)
-            left = total - squares[held].sum(axis=0)
-            if (left < CANCELLED * total).any():
+            left, rest = total - squares[held].sum(axis=0), sum_of_weights - weight[held].sum()
+            if (left < CANCELLED * total).any() or rest < CANCELLED * sum_of_weights:
                 left = np.delete(squares, held, axis=0).sum(axis=0)
-            some = _sample(n_left)  # of the comparisons left; next, their numbers among all
-            some = some + np.searchsorted(np.sort(held) - np.arange(len(held)), some, side="right")
-            wanted = _mean_distance(distances[some])
+                rest = np.delete(weight, held).sum()
+            wanted = _mean_distance(distances[some], share)
             known = (left > 0.0) & (total > 0.0)  # a column of zeros has no weight
-            return np.where(known, left / (n_left * wanted) - 1.0, 0.0)
+            return np.where(known, left / (rest * wanted) - 1.0, 0.0)
 
         return excess
 
@@ -120,25 +115,84 @@ def context_scale(space: Space, X: Any, given: Comparisons) -> Array:
     """Factors that give each context column the mean square of the distance of compared items.
 
     A column then has the weight of all features together, whatever the units, so that alpha shrinks
-    it little. It depends on which items are compared, not on the outcomes. Comparisons of weight 0
-    do not count.
+    it little. It depends on which items are compared, not on the outcomes. A comparison of weight 2
+    counts as two, and one of weight 0 not at all.
     """
-    given = given.take(given.weight > 0)
     assert given.context is not None
-    first, second = given.pairs[_sample(len(given))].T
+    pairs = _ComparedPairs.of(given.pairs[:, 0], given.pairs[:, 1], given.weight)
+    some, share = pairs.sample()
     with np.errstate(over="ignore", invalid="ignore"):  # the solver checks for overflow
-        distance = _mean_distance(space.squared_distances(X, first, second))
-    return context_factors(given.context, np.sqrt(distance))
+        squared = space.squared_distances(X, pairs.first[some], pairs.second[some])
+    size = np.sqrt(_mean_distance(squared, share))
+    return context_factors(given.context, size, weight=given.weight)
 
 
-@lru_cache(maxsize=64)
-def _sample(n: int) -> Index:
-    """Some of n comparisons, evenly spaced."""
-    return np.linspace(0, n - 1, min(SAMPLE, n)).round().astype(np.intp)
+@dataclass(frozen=True, eq=False)
+class _ComparedPairs:
+    """The pairs of items that are compared, once each, in an order that only the items determine.
+
+    Attributes
+    ----------
+    first, second : ndarray of shape (n_pairs,)
+    count : ndarray of shape (n_pairs,)
+        Comparisons of the pair, of a weight above 0.
+    weight : ndarray of shape (n_pairs,)
+        The sum of their weights.
+    sums : ndarray of shape (n_pairs,)
+        Cumulated weights.
+    pair : ndarray of shape (n_comparisons,)
+        The pair of each comparison; -1 for a weight of 0.
+    """
+
+    first: Index
+    second: Index
+    count: Index
+    weight: Array
+    sums: Array
+    pair: Index
+
+    @classmethod
+    def of(cls, first: Index, second: Index, weight: Array) -> _ComparedPairs:
+        counted = weight > 0
+        size = int(max(first.max(initial=0), second.max(initial=0))) + 1
+        code = np.minimum(first, second) * size + np.maximum(first, second)
+        codes, inverse, count = np.unique(code[counted], return_inverse=True, return_counts=True)
+        pair = np.full(len(weight), -1)
+        pair[counted] = inverse
+        sums = np.bincount(inverse, weight[counted], len(codes)).astype(float)
+        return cls(codes // size, codes % size, count, sums, np.cumsum(sums), pair)
+
+    def parts(self) -> list[slice]:
+        """All pairs, in parts of the size of a sample."""
+        return [slice(start, start + SAMPLE) for start in range(0, len(self.first), SAMPLE)]
+
+    def sample(self, held: Index = NOTHING, weight: Array = NO_WEIGHT) -> tuple[Index, Array]:
+        """Pairs without the held comparisons, and weights of the pairs.
+
+        All pairs, or SAMPLE of them, evenly spaced in the sum of weights.
+        """
+        pair, gone = self.pair[held], weight
+        count = np.ones(len(held), np.intp)
+        if len(held) != 1 or pair[0] < 0:
+            counted = pair >= 0
+            pair, inverse, count = np.unique(pair[counted], return_inverse=True, return_counts=True)
+            gone = np.bincount(inverse, weight[counted], len(pair)).astype(float)
+        whole = self.count[pair] == count
+        n_left = len(self.first) - int(whole.sum())
+        if n_left <= SAMPLE:
+            left = self.weight.copy()
+            left[pair] = np.where(whole, 0.0, left[pair] - gone)
+            some = np.delete(np.arange(len(left)), pair[whole])
+            return some, left[some]
+        removed = np.concatenate(([0.0], gone.cumsum()))
+        ends = self.sums[pair] - removed[1:]  # of what is left of these pairs
+        points = SPACED * (self.sums[-1] - removed[-1])
+        points += removed[ends.searchsorted(points, side="right")]
+        return self.sums.searchsorted(points, side="right"), EVEN
 
 
-def _mean_distance(squared: Array) -> float:
-    distance = float(np.mean(squared))
+def _mean_distance(squared: Array, weight: Array) -> float:
+    distance = float(squared @ (weight / weight.sum()))
     return distance if 0.0 < distance < np.inf else 1.0
 
 
