@@ -56,6 +56,13 @@ def test_the_posterior_is_close_to_that_of_few_items(draw, width):
     assert np.abs(ours.probability - theirs.probability).mean() < 0.03
 
 
+def test_few_answers_with_ties_about_many_items(draw):
+    """Each item has one answer, so that a variance of draws can be too large for a site."""
+    for n_answers in range(20, 120, 10):
+        _, answers = draw(420, n_answers, 0.2)
+        assert np.isfinite(ManyItems(420).fit(answers).scores().mean).all()
+
+
 def test_intervals_hold_what_they_say(draw):
     scores, answers = draw(500, 4000)
     found = ManyItems(500).fit(answers).scores()

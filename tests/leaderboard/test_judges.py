@@ -460,6 +460,23 @@ def test_known_answers_anchor_judges():
     assert_allclose(grown.ratings_, board.ratings_, atol=0.02)
 
 
+@pytest.mark.parametrize("seed", [19, 23])
+def test_answers_that_tell_nothing_of_judges_leave_no_saddle(seed):
+    """Half of the judges are turned around at first, so that first ratings are nearly equal."""
+    rng = np.random.default_rng(seed)
+    ratings, n = np.linspace(-1.5, 1.5, 6), 800
+    first = rng.integers(0, 6, n)
+    second = (first + rng.integers(1, 6, n)) % 6
+    judge, slope = rng.integers(0, 6, n), np.linspace(0.5, 2.0, 6)
+    chance = 1.0 / (1.0 + np.exp(-(ratings[first] - ratings[second]) * slope[judge]))
+    won = np.where(rng.random(n) < chance, "first", "second")
+    gold = np.where(np.arange(n) < 80, rng.permutation(won), "")
+    board = Leaderboard(n_draws=100).fit(
+        first, second, won, judge=judge, gold=gold, items=np.arange(6)
+    )
+    assert abs(np.corrcoef(board.ratings_, ratings)[0, 1]) > 0.97  # either way round
+
+
 def votes(eta, u):
     """Outcomes by quantiles u: the votes of two judges agree as far as their quantiles do."""
     p = np.column_stack((np.exp(eta / 2), np.full(len(eta), 0.5), np.exp(-eta / 2)))

@@ -39,6 +39,7 @@ _LANDMARKS = 200  # that a smooth function of features is made of
 _SWEEPS, _FEW_SWEEPS = 40, 4  # at most: of a fit, and after a few more answers
 _CLOSE = 0.01  # a change of a moment or of the logarithm of a variance that is none
 _KEPT = 0.3  # of a site in a sweep
+_LEFT = 0.05  # least share of the precision of a difference that is not from its own answer
 _TOLERANCE, _PRODUCTS = 1e-3, 500  # of conjugate gradients
 _THRESHOLD, _THRESHOLD_BOUNDS = 0.5, (1e-3, 5.0)  # half the width of the interval of ties
 _COLUMNS = ("first", "second", "tie")
@@ -388,7 +389,7 @@ class ManyItems:
             y = self._coefficients(_FEW_DRAWS)
             self._scores = self._as_scores(y)
             mean, variance = self._differences()
-            prior = np.full(len(mean), np.inf)
+            prior = variance / _LEFT  # variances of draws may be too large for their sites
             given = (self._counts, self._threshold, self.slips, matched)
             update_sites(mean, variance, prior, self._tau, self._nu, *given)
             tau, nu = self._proper(*matched[:, :2].T)
@@ -474,7 +475,7 @@ class ManyItems:
     def _without_each(self) -> tuple[Array, Array]:
         """Mean and variance of each difference without its own answer."""
         mean, variance = self._differences()
-        left = np.maximum(1.0 - self._tau * variance, 0.05)
+        left = np.maximum(1.0 - self._tau * variance, _LEFT)
         return (mean - variance * self._nu) / left, variance / left
 
 

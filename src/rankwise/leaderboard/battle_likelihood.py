@@ -940,7 +940,8 @@ def newton_step(
             found = curvature_of(at.matrix, extra, items, level)
             return found, found.solve(gradient), damping > 0
         except (LinAlgError, DataError):
-            damping = max(100.0 * damping, 1e-6)
+            # More than needed makes steps so short that they never leave a saddle.
+            damping = max(3.0 * damping, 1e-3) if damping else 1e-6
             if damping > 1e8:
                 raise
 
