@@ -58,6 +58,17 @@ def test_a_negligible_lam_gives_the_minimum_norm_solution(lam):
     assert_allclose(z, np.linalg.pinv(M) @ t, atol=1e-10)
 
 
+@pytest.mark.parametrize("n_lams", [1, 4])
+def test_small_features_beside_huge_ones_keep_their_weights(n_lams):
+    Z = np.random.default_rng(0).standard_normal((60, 5))
+    Z[:, 4], units = Z[:, 3], np.array([1.0, 1e-3, 1e9, 2.0, 2.0])  # the last two are the same
+    A, t, lams = Z.T @ Z, Z.T @ (Z @ np.arange(5.0)), np.geomspace(1.0, 30.0, n_lams)
+    M = A * units * units[:, None]
+    for lam, z in zip(lams, solve_ridge_path(M, t * units, lams, gram=True), strict=True):
+        expected = np.linalg.solve(A + lam * np.diag(units**-2.0), t)
+        assert_allclose(z * units, expected, rtol=1e-6)
+
+
 def test_zero_matrix_with_lam_zero():
     (z,) = solve_ridge_path(np.zeros((3, 3)), np.ones(3), [0.0])
     assert_allclose(z, 0.0)

@@ -22,6 +22,13 @@ def test_weights_are_the_best_of_all_sets_of_zeros(seed, n, lam):
     assert_allclose(found, best_signed_weights(Z, t, lam, signs), atol=1e-9)
 
 
+def test_small_features_beside_huge_ones_keep_their_weights():
+    Z, units = np.random.default_rng(0).standard_normal((60, 4)), np.array([1.0, 1e-3, 1e9, 2.0])
+    A, t, signs = Z.T @ Z, Z.T @ (Z @ np.arange(1.0, 5.0)), np.array([1, 0, 1, 1])
+    (found,) = solve_signed_path(A * units * units[:, None], t * units, [1.0], signs)
+    assert_allclose(found * units, np.linalg.solve(A + np.diag(units**-2.0), t), rtol=1e-6)
+
+
 @pytest.mark.parametrize("spread", [0.0, 3.0])
 def test_the_solution_is_scipys_and_paths_agree_with_single_alphas(spread):
     rng, n, lams = np.random.default_rng(0), 60, [0.01, 1.0, 100.0]

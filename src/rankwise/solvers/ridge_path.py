@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.linalg import solve_triangular
+from scipy.linalg import cho_solve, lapack, solve_triangular
 
 from rankwise.backends.arrays import (
     EPS,
@@ -261,8 +261,9 @@ def solve_ridge_path(
 
     One Cholesky factorization for each lam (n^3/3 flops) or, if that is cheaper, one reduction for
     all of them: to band form (4/3 n^3 flops) or, on a device, to eigenvalues. If a lam is below
-    the rounding errors of M, the solution is restricted to the numerical range of M: M is often
-    numerically singular, and predictions do not depend on the null space.
+    the rounding errors of M, a Gram matrix is scaled to a unit diagonal. If that does not help, the
+    solution is restricted to the numerical range of M: M is often numerically singular, and
+    predictions do not depend on the null space.
 
     If M has negative eigenvalues, the solution is a stationary point of the objective instead of a
     minimum, and a warning is issued. With ``gram=True``, M is known to be a Gram matrix Z'Z, and
@@ -273,6 +274,10 @@ def solve_ridge_path(
     check_finite(M, t)
     doubtful = rounding_floor(M) * (GRAM_MARGIN if gram else 1.0)
     if min(lams) <= doubtful or (len(lams) > 1 and len(M) <= SMALL):
+        if gram and min(lams) <= doubtful and backend_of(M).is_host:
+            scaled = _solve_scaled(M, t, lams)
+            if scaled is not None:
+                return scaled
         spectrum = Spectrum.of(M, gram=gram)
         return [spectrum.solve(t, lam) for lam in lams]
     on = backend_of(M)
@@ -284,6 +289,28 @@ def solve_ridge_path(
         _solve_cholesky(M if k == last else on.copy(M), t, lam, gram=gram)
         for k, lam in enumerate(lams)
     ]
+
+
+def _solve_scaled(M: Array, t: Array, lams: Sequence[float]) -> list[Array] | None:
+    """(M + lam I)^-1 t for each lam, each system scaled to a unit diagonal while it is solved.
+
+    So the rounding errors of large features do not matter to small ones. None if a system is
+    singular up to rounding errors.
+    """
+    n, columns, found = len(M), t.reshape(len(t), -1), []
+    for lam in lams:
+        size = np.sqrt(M.diagonal().clip(min=0.0) + lam)[:, None]
+        if size.min(initial=1.0) ** 2 <= TINY:
+            return None
+        S = M / size / size.T
+        np.fill_diagonal(S, 1.0)
+        norm = abs(S).sum(axis=0).max(initial=1.0)
+        factor, failed = lapack.dpotrf(S, lower=True)
+        if failed or lapack.dpocon(factor, norm, uplo="L")[0] <= GRAM_MARGIN * n * EPS:
+            return None
+        z = cho_solve((factor, True), columns / size, check_finite=False) / size
+        found.append(z.reshape(t.shape))
+    return found
 
 
 def rounding_floor(M: Array) -> float:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from rankwise.backends.arrays import EPS, Array, backend_of, to_host
-from rankwise.solvers.ridge_path import check_finite, rounding_floor
+from rankwise.solvers.ridge_path import TINY, check_finite, rounding_floor
 
 Mask: TypeAlias = NDArray[np.bool_]
 PATIENCE = 3  # exchanges of all violations that do not lower their number
@@ -89,10 +89,12 @@ def _solve(M: Array, b: Array) -> Array:
     """M^-1 b; restricted to the numerical range of M if it is singular."""
     if len(b) == 0:
         return b
+    size = np.sqrt(M.diagonal().clip(min=TINY))  # so that large features do not hide small pivots
+    S = M / size[:, None] / size
+    factor, z, failed = dposv(S, b / size, lower=True)  # a Cholesky factorization
+    if not failed and factor.diagonal().min() ** 2 > FEW_DIGITS * rounding_floor(S):
+        return np.asarray(z / size)
     floor = rounding_floor(M)
-    factor, w, failed = dposv(M, b, lower=True)  # a Cholesky factorization
-    if not failed and factor.diagonal().min() ** 2 > FEW_DIGITS * floor:
-        return np.asarray(w)
     s, V = np.linalg.eigh(M)
     kept = s > floor
     return np.asarray(V[:, kept] @ ((V[:, kept].T @ b) / s[kept]))
