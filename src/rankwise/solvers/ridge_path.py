@@ -280,7 +280,7 @@ def solve_ridge_path(
                 return scaled
             least = M.diagonal()[M.diagonal() > 0].min(initial=np.inf)
             if least <= doubtful:  # a spectrum of M itself would lose this feature
-                return [_solve_scaled_singular(M, t, lam) for lam in lams]
+                return [solve_scaled_singular(M, t, lam) for lam in lams]
         spectrum = Spectrum.of(M, gram=gram)
         return [spectrum.solve(t, lam) for lam in lams]
     on = backend_of(M)
@@ -316,8 +316,11 @@ def _solve_scaled(M: Array, t: Array, lams: Sequence[float]) -> list[Array] | No
     return found
 
 
-def _solve_scaled_singular(M: Array, t: Array, lam: float) -> Array:
-    """`_solve_scaled` for a singular Gram matrix: the shortest solution, up to rounding errors."""
+def solve_scaled_singular(M: Array, t: Array, lam: float) -> Array:
+    """(M + lam I)^-1 t for a Gram matrix that is singular even if scaled to a unit diagonal.
+
+    Of all solutions, the shortest one up to rounding errors.
+    """
     size = np.sqrt(M.diagonal().clip(min=0.0) + lam)[:, None]
     size[size**2 <= TINY] = np.inf  # features that are constant have the weight 0
     S = M / size / size.T
