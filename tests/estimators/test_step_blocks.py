@@ -9,7 +9,7 @@ from sklearn.exceptions import ConvergenceWarning
 
 from rankwise import RankRLS
 from rankwise.data import LetorBlocks, write_letor
-from rankwise.errors import DataError, ParameterError
+from rankwise.errors import DataError, ParameterError, RankwiseWarning
 from tests.strategies import problems, seeds, ties, weightings
 
 STEPS = {"scale": None, "tol": 1e-10}
@@ -99,3 +99,10 @@ def test_what_is_refused():
         RankRLS(1.0, scale=None).fit_blocks([(1e-160 * X, y, qid)])
     with pytest.warns(ConvergenceWarning, match="stopped after 1 steps"):
         RankRLS(1e-3, scale=None, max_iter=1).fit_blocks(blocks)
+
+
+def test_features_of_very_different_scales_give_a_warning():
+    X, y, qid = rows()
+    blocks = thirds(X @ sp.diags_array(np.logspace(0, 8, X.shape[1])).tocsr(), y, qid)
+    with pytest.warns(RankwiseWarning, match="standard deviations of features differ"):
+        RankRLS(1.0, scale=None, tol=1e-2).fit_blocks(blocks)

@@ -69,6 +69,20 @@ def test_small_features_beside_huge_ones_keep_their_weights(n_lams):
         assert_allclose(z * units, expected, rtol=1e-6)
 
 
+@pytest.mark.parametrize("lams", [[0.0], [1e-12], [1.0], [1e-12, 1.0]])
+@pytest.mark.parametrize("copied", [1, 2])
+def test_small_features_beside_duplicates_and_constants_keep_their_weights(lams, copied):
+    units, shared = np.array([1.0, 1e-3, 1e9, 2.0]), np.where(np.arange(4) == copied, 2.0, 1.0)
+    Z = np.random.default_rng(0).standard_normal((60, 4))
+    A, b = Z.T @ Z, Z.T @ (Z @ np.arange(1.0, 5.0))
+    F = Z * units
+    F = np.column_stack((F, F[:, copied], np.zeros(60)))
+    t = np.append(b * units, [b[copied] * units[copied], 0.0])
+    for lam, z in zip(lams, solve_ridge_path(F.T @ F, t, lams, gram=True), strict=True):
+        w = np.linalg.solve(A + lam * np.diag(units**-2.0 / shared), b) / units / shared
+        assert_allclose(z, np.append(w, [w[copied], 0.0]), rtol=1e-6)
+
+
 def test_zero_matrix_with_lam_zero():
     (z,) = solve_ridge_path(np.zeros((3, 3)), np.ones(3), [0.0])
     assert_allclose(z, 0.0)

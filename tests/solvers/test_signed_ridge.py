@@ -29,6 +29,15 @@ def test_small_features_beside_huge_ones_keep_their_weights():
     assert_allclose(found * units, np.linalg.solve(A + np.diag(units**-2.0), t), rtol=1e-6)
 
 
+def test_small_features_beside_huge_duplicates_keep_their_weights():
+    Z, units = np.random.default_rng(0).standard_normal((60, 3)), np.array([1.0, 2.0, 1e9])
+    A, b, some = Z.T @ Z, Z.T @ (Z @ np.arange(1.0, 4.0)), np.array([0, 1, 2, 2])
+    F, signs = (Z * units)[:, some], np.array([1, 0, 0, 0])
+    (found,) = solve_signed_path(F.T @ F, (b * units)[some], [1.0], signs)
+    want = np.linalg.solve(A + np.diag(units**-2.0 / [1.0, 1.0, 2.0]), b)[some] / [1, 1, 2, 2]
+    assert_allclose(found * units[some], want, rtol=1e-6)
+
+
 @pytest.mark.parametrize("spread", [0.0, 3.0])
 def test_the_solution_is_scipys_and_paths_agree_with_single_alphas(spread):
     rng, n, lams = np.random.default_rng(0), 60, [0.01, 1.0, 100.0]

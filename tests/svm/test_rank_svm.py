@@ -210,3 +210,11 @@ def test_a_path_starts_from_the_next_larger_alpha(data):
     path = RankSVM().path(data.X, data.y, alphas, qid=data.qid)
     cold = RankSVM(alphas[0]).fit(data.X, data.y, qid=data.qid)
     assert path.estimator(0).n_iter_ < cold.n_iter_
+
+
+def test_features_of_very_different_scales_give_a_warning():
+    wide, pairs = X * [1.0, 1e8], [(3, 0), (2, 1)]
+    with pytest.warns(RankwiseWarning, match="standard deviations of features differ"):
+        RankSVM().fit(wide, Y)
+    with pytest.warns(RankwiseWarning, match="standard deviations of features differ"):
+        RankSVM().fit_pairs(wide, pairs)

@@ -255,6 +255,7 @@ class StepBlocksMixin(LeastSquaresRanker):
         fit = _solve_blocks(self, products, [alpha])
         self.set_fitted(*only_solution(fit, None))
         warn_of_steps(self, fit)
+        warn_of_scales(self, next(iter(products.blocks))[0])
         return self.set_alpha(alpha, choice, shared_by_choice(self, FeatureSpace))
 
     def path_blocks(self, blocks: Iterable[Any], alphas: Any = None) -> RegularizationPath:

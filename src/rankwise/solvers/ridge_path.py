@@ -262,8 +262,8 @@ def solve_ridge_path(
     One Cholesky factorization for each lam (n^3/3 flops) or, if that is cheaper, one reduction for
     all of them: to band form (4/3 n^3 flops) or, on a device, to eigenvalues. If a lam is below
     the rounding errors of M, a Gram matrix is scaled to a unit diagonal. If that does not help, the
-    solution is restricted to the numerical range of M: M is often numerically singular, and
-    predictions do not depend on the null space.
+    solution is restricted to the numerical range of M, or of the scaled M if features differ a lot
+    in size: M is often numerically singular, and predictions do not depend on the null space.
 
     If M has negative eigenvalues, the solution is a stationary point of the objective instead of a
     minimum, and a warning is issued. With ``gram=True``, M is known to be a Gram matrix Z'Z, and
@@ -278,6 +278,9 @@ def solve_ridge_path(
             scaled = _solve_scaled(M, t, lams)
             if scaled is not None:
                 return scaled
+            least = M.diagonal()[M.diagonal() > 0].min(initial=np.inf)
+            if least <= doubtful:  # a spectrum of M itself would lose this feature
+                return [solve_scaled_singular(M, t, lam) for lam in lams]
         spectrum = Spectrum.of(M, gram=gram)
         return [spectrum.solve(t, lam) for lam in lams]
     on = backend_of(M)
@@ -311,6 +314,26 @@ def _solve_scaled(M: Array, t: Array, lams: Sequence[float]) -> list[Array] | No
         z = cho_solve((factor, True), columns / size, check_finite=False) / size
         found.append(z.reshape(t.shape))
     return found
+
+
+def solve_scaled_singular(M: Array, t: Array, lam: float) -> Array:
+    """(M + lam I)^-1 t for a Gram matrix that is singular even if scaled to a unit diagonal.
+
+    Of all solutions, the shortest one up to rounding errors.
+    """
+    size = np.sqrt(M.diagonal().clip(min=0.0) + lam)[:, None]
+    size[size**2 <= TINY] = np.inf  # features that are constant have the weight 0
+    S = M / size / size.T
+    np.fill_diagonal(S, 1.0)
+    s, V = np.linalg.eigh(S)
+    kept = s > GRAM_MARGIN * len(M) * EPS
+    columns = V[:, kept].T @ (t.reshape(len(t), -1) / size)
+    z: Array = V[:, kept] @ (columns / s[kept, None]) / size
+    null = V[:, ~kept]
+    null[np.linalg.norm(null, axis=1) <= np.sqrt(EPS)] = 0.0  # features on which no other depends
+    null /= size
+    z -= null @ np.linalg.lstsq(null, z, rcond=None)[0]
+    return z.reshape(t.shape)
 
 
 def rounding_floor(M: Array) -> float:

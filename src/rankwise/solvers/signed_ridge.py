@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from rankwise.backends.arrays import EPS, Array, backend_of, to_host
-from rankwise.solvers.ridge_path import TINY, check_finite, rounding_floor
+from rankwise.solvers.ridge_path import TINY, check_finite, rounding_floor, solve_scaled_singular
 
 Mask: TypeAlias = NDArray[np.bool_]
 PATIENCE = 3  # exchanges of all violations that do not lower their number
@@ -94,7 +94,9 @@ def _solve(M: Array, b: Array) -> Array:
     factor, z, failed = dposv(S, b / size, lower=True)  # a Cholesky factorization
     if not failed and factor.diagonal().min() ** 2 > FEW_DIGITS * rounding_floor(S):
         return np.asarray(z / size)
-    floor = rounding_floor(M)
+    floor, sizes = rounding_floor(M), M.diagonal()
+    if sizes[sizes > 0].min(initial=np.inf) <= FEW_DIGITS * floor:  # it would be lost
+        return solve_scaled_singular(M, b, 0.0)
     s, V = np.linalg.eigh(M)
     kept = s > floor
     return np.asarray(V[:, kept] @ ((V[:, kept].T @ b) / s[kept]))

@@ -40,6 +40,7 @@ from rankwise.estimators.ranker_rows import (
     validated,
     warn_of_constants,
     warn_of_far_values,
+    warn_of_spread,
 )
 from rankwise.graph.comparisons import Comparisons
 from rankwise.graph.preference_graph import ComparisonGraph, QueryGraph
@@ -177,6 +178,12 @@ def minimize(
     if not worst.converged:
         _warn_of_stop(ranker, worst)
     return fits
+
+
+def _warn_of_units(ranker: Any, X: Any) -> None:
+    """Warn if the features of the rows X are constant, or have very different scales."""
+    if not warn_of_constants(ranker, X) and isinstance(ranker.kernel, str):
+        warn_of_spread(ranker, X, "Scale the features first.")
 
 
 def _warn_of_stop(ranker: Any, found: NewtonFit) -> None:
@@ -329,7 +336,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         rows, pairs = training_rows(self, X, y, qid, query_weight, sample_weight)
         (found,) = minimize(self, rows.F, pairs, [float(self.alpha)])
         keep_solution(self, rows.system, found)
-        warn_of_constants(self, rows.X)
+        _warn_of_units(self, rows.X)
         return self
 
     def path(
@@ -447,6 +454,7 @@ class RankSVM(RankerMixin, BaseEstimator):
         if context is not None:
             self.context_coef_ = scale * context_w
         warn_of_parts(self, X, given, n_rows)
+        _warn_of_units(self, rows.X)
         return self
 
     def predict(self, X: Any, *, qid: Any = None) -> Any:
