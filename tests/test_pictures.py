@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
+from scipy.special import stdtrit
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -180,7 +181,7 @@ def test_values_by_query_and_their_mean():
     values = result.per_query["MAP"].values
     assert_allclose([bar.get_height() for bar in ax.patches[:8]], np.sort(values)[::-1])
     assert ticks(ax.xaxis) == [str(k) for k in np.argsort(-values, kind="stable")]
-    half = 1.96 * values.std(ddof=1) / np.sqrt(8)
+    half = stdtrit(7, 0.975) * values.std(ddof=1) / np.sqrt(8)
     (label,) = (text.get_text() for text in ax.get_legend().get_texts())
     mean = values.mean()
     assert label == f"mean {mean:.3f}, 95% interval {mean - half:.3f} to {mean + half:.3f}"
@@ -297,12 +298,20 @@ def test_differences_from_the_best_are_paired():
         for k in range(len(part.get_segments()))
     )
     gap = values["best"] - values["same"]
-    assert_allclose(widths[-1], 2 * 1.96 * gap.std(ddof=1) / np.sqrt(30))
+    assert_allclose(widths[-1], 2 * stdtrit(29, 0.975) * gap.std(ddof=1) / np.sqrt(30))
     reached = [line.get_xdata() for line in ax.get_lines() if line.get_markerfacecolor() == PAPER]
     assert_allclose(reached[0], [0.0, -1e-3], atol=1e-12)
     lower = plot_differences_from_best(values, greater_is_better=False, top=1)
     assert ticks(lower.yaxis)[0].startswith("low")
     assert lower.get_xlabel() == "score behind the best, by query, the best 1 of 3"
+
+
+@pytest.mark.parametrize("gap", [[0.3], [0.3, 0.3], [0.1, 0.2, 0.3, 0.0]])
+def test_a_few_queries_leave_open_who_is_best(gap):
+    ax = plot_differences_from_best({"best": np.array(gap), "other": np.zeros(len(gap))})
+    circles = [line for line in ax.get_lines() if line.get_marker() == "o"]
+    is_open = [line.get_markerfacecolor() == PAPER for line in circles for _ in line.get_xdata()]
+    assert is_open == [True, True]
 
 
 def test_queries_without_a_value_for_all_are_left_out():

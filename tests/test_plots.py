@@ -10,6 +10,7 @@ from matplotlib.collections import FillBetweenPolyCollection
 from matplotlib.colors import to_hex
 from matplotlib.figure import Figure
 from numpy.testing import assert_allclose
+from scipy.special import stdtrit
 from sklearn.exceptions import NotFittedError
 
 from rankwise import ComponentOptions, KPCRank
@@ -246,7 +247,7 @@ def test_ndcg_of_means_and_of_queries():
     assert_allclose(first.get_xdata(), [1, 2, 3, 4, 5])
     (band,) = ax.collections
     low, high = band.get_datalim(ax.transData).intervaly
-    half = 1.96 * values.std(axis=0, ddof=1) / np.sqrt(40)
+    half = stdtrit(39, 0.975) * values.std(axis=0, ddof=1) / np.sqrt(40)
     assert_allclose(low, (values.mean(axis=0) - half).min())
     assert_allclose(high, (values.mean(axis=0) + half).max())
 

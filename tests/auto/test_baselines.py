@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from rankwise import AutoRanker, load_model, save_model
-from rankwise.auto.baselines import single_column
+from rankwise.auto.baselines import Baselines, single_column
 from rankwise.data import make_ranking
 from rankwise.metrics import ndcg
 from rankwise.model_selection.meta_rankers import HeldOutPool
@@ -89,6 +89,14 @@ def test_one_ranking_of_all_rows():
     assert found.n_queries == 5
     same = replace(found, gains=np.zeros(3))
     assert f"not clearly better than: {'; '.join(same.names)}." in " ".join(str(same).split())
+
+
+@pytest.mark.parametrize(("n", "error", "clear"), [(1, np.nan, 0), (5, 0.0, 0), (6, 0.0, 1)])
+def test_too_few_queries_show_no_clear_gain(n, error, clear):
+    gains = np.array([0.5])
+    found = Baselines("map", 1.0, ["chance"], 1.0 - gains, gains, np.array([error]), n)
+    assert (found.intervals[:, 0] > 0).sum() == clear
+    assert ("not clearly better than: chance." in " ".join(str(found).split())) == (not clear)
 
 
 @pytest.mark.slow

@@ -1,5 +1,6 @@
 """Model cards."""
 
+import numpy as np
 import pytest
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -52,6 +53,13 @@ def test_weights_for_one_standard_deviation(files, tmp_path):
     weight = pipeline[-1].coef_[best]  # of features with a standard deviation of 1
     assert f"| f{best + 1} | {weight:.4g} |" in card
     assert "Fitted to one ranking of all rows." in card
+
+
+def test_equal_values_have_no_interval():
+    X, y, qid = np.array([[0.0], [1.0], [0.0], [1.0]]), [0, 1, 0, 1], [1, 1, 2, 2]
+    rows = CardRows("two.txt", X, np.array(y, dtype=float), np.array(qid))
+    page = card_page(ModelFile(RankRLS(1.0).fit(X, y, qid=qid), "1.0.0"), "m", rows, None)
+    assert "NDCG@10 on two.txt: 1.000." in page.summary
 
 
 def test_a_model_that_is_not_linear(files, run, tmp_path):

@@ -103,7 +103,17 @@ def test_interval_and_words():
 
 
 @pytest.mark.parametrize(
-    ("gap", "clear"), [([1.0, 1.0], True), ([1.0, -1.0], False), ([1.0], False)]
+    ("gap", "clear"),
+    [
+        ([1.0, -1.0], False),
+        ([1.0], False),
+        ([1.0, 1.1], True),
+        ([1.0] * 2, False),  # as often as not where two rankers are equally good
+        ([0.8 - 0.7, 0.3 - 0.2, 0.1], False),  # the same up to rounding
+        ([1.0] * 5, False),
+        ([-1.0] * 6, True),
+        ([0.0] * 6, False),
+    ],
 )
 def test_whether_a_difference_is_clear(gap, clear):
     assert PairedDifference.of(np.array(gap)).is_clear is clear

@@ -11,6 +11,8 @@ import numpy as np
 from rankwise.backends.arrays import Array, is_sparse
 from rankwise.metric_names import metric_label
 from rankwise.model_selection.meta_rankers import (
+    EQUAL,
+    FEWEST_EQUAL,
     FOLDS,
     HeldOutPool,
     PairedDifference,
@@ -89,9 +91,14 @@ class Baselines(TableMixin):
 
     @property
     def intervals(self) -> Array:
-        """The 95% intervals of the gains by Student's t, of shape (n_baselines, 2)."""
+        """The 95% intervals of the gains by Student's t, of shape (n_baselines, 2).
+
+        NaN for a single query, or for the same gain on fewer than 6, which do not show its spread.
+        """
         reach = clear_errors(self.n_queries) if self.n_queries > 1 else np.nan
         width = reach * self.standard_errors
+        if self.n_queries < FEWEST_EQUAL:
+            width = np.where(self.standard_errors > EQUAL * abs(self.gains), width, np.nan)
         return np.stack([self.gains - width, self.gains + width], axis=1)
 
     def to_table(self) -> Table:
@@ -103,7 +110,7 @@ class Baselines(TableMixin):
         unclear = []
         for name, score, gap, _, low, high in zip(*self._frame_columns().values(), strict=True):
             rows.append((name, score, gap, low, high))
-            unclear += [name] if low <= 0 else []
+            unclear += [] if low > 0 else [name]
         note = (
             "On queries that neither was chosen by. gain: how much better the ranker is; low, "
             "high: its 95% interval."

@@ -19,7 +19,7 @@ from rankwise.inspection import explain_ranking, feature_effects
 from rankwise.metric_names import described, metric_label
 from rankwise.metrics import RankingEvaluation, evaluate_ranking
 from rankwise.model_selection import permutation_importance
-from rankwise.model_selection.meta_rankers import clear_errors
+from rankwise.model_selection.meta_rankers import EQUAL, clear_errors
 from rankwise.persistence import ModelFile
 from rankwise.plots import plot_coefficients, plot_importance
 from rankwise.report import Column, Figure, Page, Section, Table, Text
@@ -78,11 +78,15 @@ def _headline(evaluation: RankingEvaluation, rows: CardRows) -> str:
 
 
 def _interval(evaluation: RankingEvaluation, name: str) -> tuple[float, float | None, float | None]:
-    """The mean of a metric, and its 95% interval by Student's t; none for a single query."""
+    """The mean of a metric, and its 95% interval by Student's t.
+
+    None for a single query, or if all have the same value, which does not show their spread.
+    """
     values, mean = evaluation.per_query[name], evaluation.means[name]
-    if len(values) < 2:
+    error = float(values.standard_error())
+    if not error > EQUAL * abs(mean):
         return mean, None, None
-    reach = clear_errors(len(values)) * float(values.standard_error())
+    reach = clear_errors(len(values)) * error
     least = -1.0 if name.startswith("Kendall") else 0.0
     return mean, max(mean - reach, least), min(mean + reach, 1.0)
 

@@ -397,6 +397,8 @@ MARGIN = 0.05  # of the best score, or of its distance from 1: less is not worth
 FOLDS = 10  # of queries, for the estimate
 _TOGETHER = 2**16  # rows for which a metric is computed at once
 FEWEST = 5  # queries or folds for an interval
+FEWEST_EQUAL = 6  # queries for a clear difference if it is the same on all: 2 / 2^6 is below 5%
+EQUAL = 1e-9  # relative standard error of differences that are the same up to rounding
 
 
 @dataclass(frozen=True)
@@ -500,9 +502,15 @@ data cannot tell them apart.'
 
     @property
     def is_clear(self) -> bool:
-        """Whether Student's t test at the level of 5% finds a difference; False for one query."""
+        """Whether Student's t test at the level of 5% finds a difference; False for one query.
+
+        The same difference on all queries does not show the spread of differences. It is clear from
+        6 queries on, as by a sign test.
+        """
         if self.n_queries < 2:
             return False
+        if self.standard_error <= EQUAL * abs(self.difference):
+            return self.difference != 0 and self.n_queries >= FEWEST_EQUAL
         return abs(self.difference) > clear_errors(self.n_queries) * self.standard_error
 
     def __repr__(self) -> str:
@@ -606,9 +614,8 @@ class CandidateScores(TableMixin):
         best = self.best_trials
         shown = list(best.values())[:top]
         labels = [f"{self.label(k)}: {self.scores[k]:.3f}" for k in shown]
-        return draw_differences(
-            labels, self.behind[shown], self.standard_errors[shown], self.metric, len(best), ax
-        )
+        behind, errors = self.behind[shown], self.standard_errors[shown]
+        return draw_differences(labels, behind, errors, self.metric, self.n_queries, len(best), ax)
 
     def _frame_columns(self) -> dict[str, Any]:
         return {

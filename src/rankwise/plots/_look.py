@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import stdtrit
 
 from rankwise.errors import DataError, MissingExtraError, ParameterError, warn
 from rankwise.files import replacing
@@ -33,6 +34,17 @@ LONGEST_NAME = 28  # characters beside an axis
 LEGEND, LEGEND_LINE = 56, 8  # characters beside each other, and in place of a curve's line
 BAND = 1.96  # standard deviations on each side of a band of 95%
 Curves = Mapping[str, ArrayLike] | ArrayLike
+
+
+def band_of_mean(n: int) -> float:
+    """Standard errors on each side of a band of 95% of a mean of n values, by Student's t.
+
+    Examples
+    --------
+    >>> round(band_of_mean(5), 2), round(band_of_mean(1000), 2)
+    (2.78, 1.96)
+    """
+    return float(stdtrit(n - 1, 0.975))
 
 
 def require_matplotlib() -> None:

@@ -20,6 +20,7 @@ from rankwise.plots._look import (
     SIZE,
     axes_or_new,
     axis_names,
+    band_of_mean,
     check_result,
     feature_names,
     finite_numbers,
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 MOST_NAMES = 25  # of queries on the axis
 MOST_BARS = 60  # that can be told apart
+FEWEST_EQUAL = 6  # equal differences that are clear, as for `PairedDifference.is_clear`
 
 
 def plot_coefficients(
@@ -285,7 +287,7 @@ def plot_query_values(
     mean = given.mean()
     text = f"mean {mean:.3f}"
     if n > 1:
-        half = BAND * given.std(ddof=1) / np.sqrt(n)
+        half = band_of_mean(n) * given.std(ddof=1) / np.sqrt(n)
         ax.axhspan(mean - half, mean + half, color=COLORS[1], alpha=0.25, lw=0, zorder=3)
         text += f", 95% interval {mean - half:.3f} to {mean + half:.3f}"
     ax.axhline(mean, color=COLORS[1], lw=1.8, zorder=4, label=text)
@@ -323,9 +325,10 @@ def plot_differences_from_best(
 
     The differences are paired: the interval of a candidate comes from its differences from the best
     on the same queries. It is usually much shorter than the intervals of the two means, since an
-    easy query is easy for both. A candidate whose interval reaches 0 may be as good as the best.
-    The best of many candidates is partly best by chance, so that the others look slightly worse
-    than they are.
+    easy query is easy for both. It is by Student's t. A candidate whose interval reaches 0 may be
+    as good as the best; so may one with a single query, or with the same difference on fewer than
+    6, which do not show its spread. The best of many candidates is partly best by chance, so that
+    the others look slightly worse than they are.
 
     Parameters
     ----------
@@ -372,7 +375,7 @@ def plot_differences_from_best(
     error = behind.std(axis=1, ddof=1) / np.sqrt(n) if n > 1 else np.zeros(len(order))
     names = list(rows)
     labels = [f"{names[k]}: {table[k, defined].mean():.3f}" for k in order]
-    return draw_differences(labels, behind.mean(axis=1), error, metric, len(names), ax)
+    return draw_differences(labels, behind.mean(axis=1), error, metric, n, len(names), ax)
 
 
 def draw_differences(
@@ -380,14 +383,18 @@ def draw_differences(
     mean: NDArray[Any],
     standard_error: NDArray[Any],
     metric: str,
+    n_queries: int,
     n_candidates: int,
     ax: Axes | None = None,
 ) -> Axes:
     """Draw how far candidates are behind the first of them, with 95% intervals."""
-    half = BAND * standard_error
+    half = np.zeros(len(mean))
+    if n_queries > 1:
+        half = band_of_mean(n_queries) * standard_error
     ax = axes_or_new(ax, size=(SIZE[0], max(1.9, 0.42 * len(labels) + 1.0)))
     heights = np.arange(len(labels))
-    open_ = mean - half <= 0  # may be as good as the best
+    known = (n_queries >= FEWEST_EQUAL) | (half > 1e-9 * abs(mean))
+    open_ = (mean - half <= 0) | ~known  # may be as good as the best
     for part, fill in ((open_, PAPER), (~open_, COLORS[0])):
         ax.errorbar(
             -mean[part], heights[part], xerr=half[part], fmt="o", color=COLORS[0], mfc=fill, ms=6,

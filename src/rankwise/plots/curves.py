@@ -23,6 +23,7 @@ from rankwise.plots._look import (
     Curves,
     axes_or_new,
     axis_names,
+    band_of_mean,
     by_name,
     check_result,
     checked_curves,
@@ -602,7 +603,7 @@ def plot_ndcg_curve(
     ax = axes_or_new(ax)
     for i, (name, values) in enumerate(curves.items()):
         n = len(values)
-        half = BAND * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else None
+        half = band_of_mean(n) * values.std(axis=0, ddof=1) / np.sqrt(n) if n > 1 else None
         draw_curve(ax, i, ks, values.mean(axis=0), name, half)
     ax.set(xlabel="position k", ylabel=ylabel)
     ax.set_xticks(ks if len(ks) <= 12 else [k for k in ks if k == ks[0] or k % 5 == 0])

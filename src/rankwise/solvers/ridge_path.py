@@ -278,7 +278,7 @@ def solve_ridge_path(
             scaled = _solve_scaled(M, t, lams)
             if scaled is not None:
                 return scaled
-            least = M.diagonal()[M.diagonal() > 0].min(initial=np.inf)
+            least = M.diagonal()[M.diagonal() > negligible_size(M)].min(initial=np.inf)
             if least <= doubtful:  # a spectrum of M itself would lose this feature
                 return [solve_scaled_singular(M, t, lam) for lam in lams]
         spectrum = Spectrum.of(M, gram=gram)
@@ -303,7 +303,7 @@ def _solve_scaled(M: Array, t: Array, lams: Sequence[float]) -> list[Array] | No
     n, columns, found = len(M), t.reshape(len(t), -1), []
     for lam in lams:
         size = np.sqrt(M.diagonal().clip(min=0.0) + lam)[:, None]
-        if size.min(initial=1.0) ** 2 <= TINY:
+        if size.min(initial=1.0) ** 2 <= negligible_size(M):
             return None
         S = M / size / size.T
         np.fill_diagonal(S, 1.0)
@@ -322,7 +322,7 @@ def solve_scaled_singular(M: Array, t: Array, lam: float) -> Array:
     Of all solutions, the shortest one up to rounding errors.
     """
     size = np.sqrt(M.diagonal().clip(min=0.0) + lam)[:, None]
-    size[size**2 <= TINY] = np.inf  # features that are constant have the weight 0
+    size[size**2 <= negligible_size(M)] = np.inf  # these features have the weight 0
     S = M / size / size.T
     np.fill_diagonal(S, 1.0)
     s, V = np.linalg.eigh(S)
@@ -334,6 +334,14 @@ def solve_scaled_singular(M: Array, t: Array, lam: float) -> Array:
     null /= size
     z -= null @ np.linalg.lstsq(null, z, rcond=None)[0]
     return z.reshape(t.shape)
+
+
+def negligible_size(M: Array) -> float:
+    """Diagonal entries of a Gram matrix that are those of features constant up to rounding errors.
+
+    Features can be as small in other units, but only beside features 1e15 times as large.
+    """
+    return max(TINY, (4 * EPS) ** 2 * float(M.diagonal().max(initial=0.0)))
 
 
 def rounding_floor(M: Array) -> float:

@@ -21,7 +21,12 @@ from numpy.typing import NDArray
 from scipy.linalg.lapack import dposv
 
 from rankwise.backends.arrays import EPS, Array, backend_of, to_host
-from rankwise.solvers.ridge_path import TINY, check_finite, rounding_floor, solve_scaled_singular
+from rankwise.solvers.ridge_path import (
+    check_finite,
+    negligible_size,
+    rounding_floor,
+    solve_scaled_singular,
+)
 
 Mask: TypeAlias = NDArray[np.bool_]
 PATIENCE = 3  # exchanges of all violations that do not lower their number
@@ -89,13 +94,17 @@ def _solve(M: Array, b: Array) -> Array:
     """M^-1 b; restricted to the numerical range of M if it is singular."""
     if len(b) == 0:
         return b
-    size = np.sqrt(M.diagonal().clip(min=TINY))  # so that large features do not hide small pivots
+    size = np.sqrt(
+        M.diagonal().clip(min=negligible_size(M))
+    )  # so that large features do not hide small pivots
     S = M / size[:, None] / size
     factor, z, failed = dposv(S, b / size, lower=True)  # a Cholesky factorization
     if not failed and factor.diagonal().min() ** 2 > FEW_DIGITS * rounding_floor(S):
         return np.asarray(z / size)
     floor, sizes = rounding_floor(M), M.diagonal()
-    if sizes[sizes > 0].min(initial=np.inf) <= FEW_DIGITS * floor:  # it would be lost
+    if (
+        sizes[sizes > negligible_size(M)].min(initial=np.inf) <= FEW_DIGITS * floor
+    ):  # it would be lost
         return solve_scaled_singular(M, b, 0.0)
     s, V = np.linalg.eigh(M)
     kept = s > floor
