@@ -358,6 +358,17 @@ def test_alpha_is_chosen_by_pairs_of_groups_and_within_strata(given):
     assert result.unnested == pytest.approx(whole.auc.max())
 
 
+@pytest.mark.parametrize("given", ["groups", "strata"])
+def test_a_chosen_alpha_keeps_the_scaling_that_it_was_chosen_with(given):
+    """With an alpha that is a number, scale="auto" would leave all features as they are."""
+    rows = X * [1.0, 1.0, 1e-12]
+    units = np.arange(24) // 2 if given == "groups" else np.arange(24) % 2
+    options = {"outer": 3, "n_repeats": 1, "random_state": 0, given: units}
+    found = nested_leave_pair_out(RankRLS(), rows, X[:, 2] > 0, **options)
+    expected = nested_leave_pair_out(RankRLS(scale="standard"), rows, X[:, 2] > 0, **options)
+    assert_allclose([found.auc, found.unnested], [expected.auc, expected.unnested])
+
+
 def test_groups_of_a_grid_search_and_too_few_groups():
     groups = np.arange(24) // 2
     search = GridSearchCV(Ridge(), {"alpha": [0.1, 10.0]}, cv=GroupKFold(2))

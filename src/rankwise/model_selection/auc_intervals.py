@@ -736,7 +736,8 @@ def _fitted(estimator: Any, data: LabelledRows, within: Units) -> tuple[Any, Dat
         held = leave_pair_out(ranker, rows, data.y, **within._asdict())
     except DataError as error:
         return fitted, error
-    ranker.set_params(alpha=held.best_alpha).fit(rows, data.y)
+    chosen = {"alpha": held.best_alpha, "scale": ranker.scale_}  # "auto" depends on alpha="auto"
+    ranker.set_params(**chosen).fit(rows, data.y)
     return fitted, None
 
 

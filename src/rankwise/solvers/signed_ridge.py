@@ -94,17 +94,15 @@ def _solve(M: Array, b: Array) -> Array:
     """M^-1 b; restricted to the numerical range of M if it is singular."""
     if len(b) == 0:
         return b
-    size = np.sqrt(
-        M.diagonal().clip(min=negligible_size(M))
-    )  # so that large features do not hide small pivots
+    # So that large features do not hide the pivots of small ones.
+    size = np.sqrt(M.diagonal().clip(min=negligible_size(M)))
     S = M / size[:, None] / size
     factor, z, failed = dposv(S, b / size, lower=True)  # a Cholesky factorization
     if not failed and factor.diagonal().min() ** 2 > FEW_DIGITS * rounding_floor(S):
         return np.asarray(z / size)
     floor, sizes = rounding_floor(M), M.diagonal()
-    if (
-        sizes[sizes > negligible_size(M)].min(initial=np.inf) <= FEW_DIGITS * floor
-    ):  # it would be lost
+    least = sizes[sizes > negligible_size(M)].min(initial=np.inf)
+    if least <= FEW_DIGITS * floor:  # the eigenvalues of M would lose this feature
         return solve_scaled_singular(M, b, 0.0)
     s, V = np.linalg.eigh(M)
     kept = s > floor
