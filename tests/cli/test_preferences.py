@@ -43,6 +43,7 @@ def test_files_are_enough(tables, run, tmp_path):
     assert f"{found.log_loss.min():.4f}" in result.stdout
     assert "each by a ranker without its group" in result.stdout
     assert "a random guess" in result.stdout
+    assert "the first one wins" in result.stdout
     assert "Expected accuracy on new comparisons: 0." in result.stdout
     assert "Two items that were never compared: 0." in result.stdout
     best = f"tea {np.argmax(data.X[:, 0])}"
@@ -71,6 +72,8 @@ def test_answers_in_one_file(run, tmp_path):
     path.write_text("\n".join(lines) + "\n")
     result = run("preferences", path, "--kernel", "linear")
     assert "RankRLS, linear" in result.stdout
+    assert "a random guess" in result.stdout
+    assert "the first one wins" not in result.stdout  # the file puts the chosen ones first
     assert "The best" not in result.stdout
     assert "score" in result.stdout
     assert "The model was not kept" in result.stderr

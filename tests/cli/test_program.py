@@ -103,6 +103,8 @@ def test_help_imports_nothing_heavy():
         (["info", os.curdir], "is a directory"),
         (["--no-such-option"], "--no-such-option"),
         (["info", os.devnull], "is empty"),
+        (["info", "--query", "a", "--query=b", os.devnull], "'--query': Give it only once"),
+        (["fit", os.devnull, "-o", "x", "--set", "a", "-o", "y"], "'--out' / '-o': Give it only"),
     ],
 )
 def test_wrong_arguments(run, arguments, message):

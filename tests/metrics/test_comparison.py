@@ -60,6 +60,21 @@ def test_a_random_p_value_is_never_zero():
     assert paired_test(*gaps_of(np.zeros(40)), method="permutation").p_value == 1.0
 
 
+def test_the_table_tells_exact_p_values_from_random_ones():
+    y, qid = np.tile([0, 1], 12), np.repeat(np.arange(12), 2)
+    right = y.astype(float)
+    third, all_wrong = np.where(qid < 4, 1 - right, right), 1 - right
+    few = compare_rankings(y, {"a": right, "b": third}, qid, metrics=["map"], n_permutations=99)
+    assert few.pairs[0].test.p_value == 2 / 2**4
+    assert "p: permutation test (exact)." in few.to_table().note
+    scores = {"a": right, "b": all_wrong}
+    many = compare_rankings(y, scores, qid, metrics=["map"], n_permutations=99)
+    assert "p: permutation test (99 permutations)." in many.to_table().note
+    scores = {"a": right, "b": third, "c": all_wrong}
+    both = compare_rankings(y, scores, qid, metrics=["map"], n_permutations=99)
+    assert "p: permutation test (exact, or 99 permutations)." in both.to_table().note
+
+
 @given(st.lists(st.floats(0, 1), min_size=1, max_size=8))
 def test_holm(p_values):
     assert_allclose(holm(np.array(p_values)), holm_adjusted(p_values))

@@ -307,7 +307,10 @@ class PreferenceStudy:
             chosen = "chosen" if kernel == self.kernel else ""
             parts = accuracy[0][k], accuracy[1][k], loss[0][k], loss[1][k]
             rows.append((f"RankRLS, {kernel}", float(trial.alphas[k]), *parts, chosen))
+        winners_first = bool((self.best.observed.margin > 0).all())  # chosen, rejected: no baseline
         for name, found in self.best.baselines().items():
+            if name != "random" and winners_first:
+                continue
             label = "a random guess" if name == "random" else "the first one wins"
             rows.append((label, None, found["accuracy"], None, found["log_loss"], None, ""))
         names = ("accuracy", "s.e.", "log-loss", "s.e.", "")

@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, NoReturn, TextIO
 
 import typer
-from typer.core import TyperCommand, TyperGroup
+from typer.core import TyperCommand, TyperGroup, TyperOption
 
 from rankwise.cli.entry import exit_code
 from rankwise.deprecations import Former, present_options
@@ -117,7 +117,19 @@ class Command(ReadableHelp, TyperCommand):
 
     def parse_args(self, ctx: Any, args: list[str]) -> Any:
         """Read the arguments; former names of options are replaced, with a warning."""
-        return super().parse_args(ctx, present_options(args, FORMER_OPTIONS.get(self.name, ())))
+        args = present_options(args, FORMER_OPTIONS.get(self.name, ()))
+        if not ctx.resilient_parsing:
+            self._refuse_repeated(ctx, args)
+        return super().parse_args(ctx, args)
+
+    def _refuse_repeated(self, ctx: Any, args: list[str]) -> None:
+        """Refuse two values of an option that takes one: only the last would be kept."""
+        order: list[Any] = self.make_parser(ctx).parse_args(args=list(args))[2]
+        for option in order:
+            once = isinstance(option, TyperOption) and not (option.multiple or option.is_flag)
+            if once and order.count(option) > 1:
+                commas = "If it takes several values, put commas between them."
+                raise typer.BadParameter(f"Give it only once. {commas}", ctx, option)
 
     def invoke(self, ctx: Any) -> Any:
         """Run the command, and remember its arguments for `command_line`."""

@@ -305,7 +305,7 @@ class RankingComparison(TableMixin):
         adjusted = f" p adjusted: for {len(rows)} tests, by Holm's method." if several else ""
         note = (
             f"Differences on the same queries, with {self.level:.0%} intervals by Student's t. "
-            f"{alone}p: permutation test ({self.n_permutations:,} permutations).{adjusted}"
+            f"{alone}p: permutation test ({self._permutations}).{adjusted}"
         )
         best = frozenset((r, c) for r in clear for c in (2, len(columns) - 1))
         return Table(tuple(columns), rows, "Paired differences", note, best)
@@ -381,6 +381,17 @@ class RankingComparison(TableMixin):
         return plot_differences_from_best(
             values, metric=metric, greater_is_better=greater, **options
         )
+
+    @property
+    def _permutations(self) -> str:
+        """How the permutation tests were done, for the note of the table."""
+        exact = {
+            _takes_all(pair.test.wins + pair.test.losses, self.n_permutations)
+            for pair in self.pairs
+        }
+        if exact == {False}:
+            return f"{self.n_permutations:,} permutations"
+        return "exact" if exact == {True} else f"exact, or {self.n_permutations:,} permutations"
 
     @property
     def _size(self) -> str:
@@ -509,6 +520,11 @@ def holm(p_values: Array) -> Array:
     return adjusted.clip(max=1.0)
 
 
+def _takes_all(n: int, n_permutations: int) -> bool:
+    """Whether a permutation test of n differences that are not 0 takes all signs: it is exact."""
+    return n < 64 and 2**n <= n_permutations
+
+
 def _permutation_p(gap: Array, n_permutations: int, rng: np.random.Generator) -> float:
     """The probability of a mean difference at least as large if all signs are random.
 
@@ -516,7 +532,7 @@ def _permutation_p(gap: Array, n_permutations: int, rng: np.random.Generator) ->
     """
     n = len(gap)
     limit = abs(gap.sum()) - 1e-12 * abs(gap).sum()  # equal sums may differ in rounding
-    if n < 64 and 2**n <= n_permutations:
+    if _takes_all(n, n_permutations):
         signs = 1.0 - 2.0 * (np.arange(2**n)[:, None] >> np.arange(n) & 1)
         return float((abs(signs @ gap) >= limit).mean())
     extreme = 1
