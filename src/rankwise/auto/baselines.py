@@ -17,6 +17,7 @@ from rankwise.model_selection.meta_rankers import (
     HeldOutPool,
     PairedDifference,
     clear_errors,
+    shared_training,
 )
 from rankwise.tables import Column, Table, TableMixin
 
@@ -24,9 +25,6 @@ SAMPLED = 300  # queries by which the single column is chosen
 MOST_COLUMNS = 1000  # that are tried
 TOGETHER = 2**15  # numbers in the columns that are tried at once
 FEWEST_ROWS, MOST_ROWS = 3, 20  # of a query in a picture
-# The variance of a mean of k folds is S^2 (1/k + 1/(k - 1)), where 1/(k - 1) is the size of a fold
-# relative to its training rows. If folds were independent, it would be S^2/k.
-SHARED_TRAINING = np.sqrt(1 + FOLDS / (FOLDS - 1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -85,7 +83,7 @@ class Baselines(TableMixin):
             list(values),
             np.array([sign * found.mean() + 0.0 for found in values.values()]),
             np.array([gap.difference for gap in gaps]),
-            SHARED_TRAINING * np.array([gap.standard_error for gap in gaps]),
+            shared_training(FOLDS) * np.array([gap.standard_error for gap in gaps]),
             len(outer),
         )
 

@@ -18,6 +18,7 @@ from rankwise.cli.terminal import write_page
 from rankwise.data import ComparisonData
 from rankwise.holdout.scores import ObservedComparisons, logistic_slope
 from rankwise.model_selection import LeaveComparisonOut, leave_comparison_out, leave_item_out
+from rankwise.model_selection.meta_rankers import clear_errors, shared_training
 from rankwise.plots import plot_hold_out, plot_item_ranking, plot_reliability, plot_win_matrix
 from rankwise.plots.item_plots import rank_intervals
 from rankwise.report import Facts, Figure, Folded, Section, Text
@@ -277,6 +278,12 @@ class PreferenceStudy:
         observed, chance = self.nested
         return observed.score(metric, chance - 0.5, chance)
 
+    @property
+    def reach(self) -> float:
+        """How many standard errors of `nested_score` a 95% interval reaches to either side."""
+        n_groups = len(np.unique(self.best.observed.codes[self.best.observed.weight > 0]))
+        return clear_errors(n_groups) * shared_training(FOLDS)
+
     @cached_property
     def new_items(self) -> LeaveComparisonOut:
         """Comparisons of two items, both of which are new."""
@@ -371,12 +378,12 @@ class PreferenceStudy:
         """What to expect of the ranker, in sentences."""
         accuracy, error = self.nested_score("accuracy")
         loss, loss_error = self.nested_score("log_loss")
-        low, high = accuracy - Z * error, accuracy + Z * error
+        low, high = accuracy - self.reach * error, accuracy + self.reach * error
         each = "comparison" if self.unit == "comparison" else "whole group"
         lines = [
             f"Expected accuracy on new comparisons: {accuracy:.3f} (95% interval {low:.3f} to "
             f"{high:.3f}), log-loss {loss:.3f} ± {loss_error:.3f}. Each {each} was predicted by "
-            "rankers that neither saw it nor were chosen on it."
+            "rankers that did not see it, and that were chosen on the others."
         ]
         if low <= 0.5:
             lines.append("This may be no better than chance: add comparisons or features.")
@@ -402,7 +409,7 @@ def write_preferences(study: PreferenceStudy, path: Path, source: str) -> None:
     observed, chance = study.nested
     facts = Facts(
         (
-            (f"{accuracy:.3f} ± {Z * error:.3f}", "accuracy, 95% interval"),
+            (f"{accuracy:.3f} ± {study.reach * error:.3f}", "accuracy, 95% interval"),
             (f"{loss:.3f}", f"log-loss ({np.log(2):.3f} at random)"),
             (f"{brier:.3f}", "Brier score (0.25 at random)"),
             (f"{observed.calibration_error(chance):.3f}", "calibration error"),

@@ -632,6 +632,15 @@ def clear_errors(n_queries: int) -> float:
     return float(stdtrit(n_queries - 1, 0.975))
 
 
+def shared_training(n_folds: int) -> float:
+    """The factor by which folds that share training rows widen errors, by Nadeau and Bengio.
+
+    The variance of a mean of k folds is S^2 (1/k + 1/(k - 1)), where 1/(k - 1) is the size of a
+    fold relative to its training rows. If folds were independent, it would be S^2/k.
+    """
+    return float(np.sqrt(1 + n_folds / (n_folds - 1)))
+
+
 @dataclass(frozen=True, eq=False)
 class HeldOutPool:
     """Held-out scores of several candidates for the same rows.
