@@ -260,6 +260,7 @@ SEED = {"random_state": 0}
         ),
     ],
 )
+@pytest.mark.filterwarnings("ignore:RankSVM. the standard deviations of features differ")
 def test_other_rankers(files, run, tmp_path, options, want):
     out = tmp_path / "model.rankwise"
     model, *others = options

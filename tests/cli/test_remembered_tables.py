@@ -52,7 +52,7 @@ def test_every_command_that_reads_a_table_for_a_model(offers, model, run, tmp_pa
         ("evaluate", "MODEL", offers),
         ("predict", "MODEL", offers),
         ("compare", "MODEL", "MODEL", offers, "--metrics", "map"),
-        ("explain", "MODEL", offers, "--query", "3"),
+        ("explain", "MODEL", offers),
         ("card", "MODEL", "--rows", offers, "-o", out, "--force"),
         ("export", "MODEL", "--to", "onnx", "--rows", offers, "--out", out, "--force"),
     ):
@@ -64,10 +64,10 @@ def test_every_command_that_reads_a_table_for_a_model(offers, model, run, tmp_pa
             paths = iter([one, copies[one]])
             return run(*(next(paths) if word == "MODEL" else word for word in command), *more)
 
-        options = given
+        own, options = (), given
         if command[0] == "explain":
-            options = ("--query", "search_id=3", *given[2:])
-        found, wanted = called(model), called(earlier, *options)
+            own, options = ("--query", "3"), ("--query", "search_id=3", *given[2:])
+        found, wanted = called(model, *own), called(earlier, *options)
         names = re.compile(r"\b(copy)?k\b")
         assert found.stdout == names.sub(r"\1m", wanted.stdout)
         assert "query 'search_id' (as in the fit); label 'outcome' (as in the fit)" in found.stderr
