@@ -95,7 +95,7 @@ def tables(tmp_path_factory):
 PAGES = {
     "auto": "auto rows.csv --label grade --query search --test rows.csv --time-budget 0"
     " --report auto.html --force --out auto.rankwise",
-    "tune": "tune rows.csv --label grade --query search --encode onehot --scale standard"
+    "tune": "tune rows.csv --label grade --query search --encode onehot"
     " --scale query-standard --plot tune.html --force --out model.rankwise",
     "card": "card model.rankwise --rows rows.csv --force --out card.html",
     "curves": "card curves.rankwise --rows rows.csv --force --out curves.html",
